@@ -1,0 +1,80 @@
+# make lab    set up and start JupyterLab with the panel open
+# make test   set up what the tests need and run them all
+# make help   the rest
+
+PYTHON ?= python3
+VENV ?= .venv
+# Passed to pip, for instance to take torch from an index with CPU builds.
+PIP_ARGS ?=
+PYTEST_ARGS ?=
+LAB_ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# What an installed copy is built from. Python sources are not: the install is editable.
+FRONT_END := $(shell find labextension/src labextension/style labextension/schema -type f -not -path '*/__tests__/*')
+INSTALLED := pyproject.toml package.json package-lock.json hatch_build.py labextension/tsconfig.json \
+	$(FRONT_END) $(shell find etc jupyter-config -type f)
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test lint typecheck test-js test-py test-integrations bench screenshots notebooks clean
+
+help:
+	@echo 'make lab                start JupyterLab with the panel (sets everything up; LAB_ARGS="--port 9999")'
+	@echo 'make test               all linters, type checkers and tests'
+	@echo 'make lint | typecheck | test-js | test-py    parts of it (test-py: PYTEST_ARGS="tests/server -k hub")'
+	@echo 'make test-integrations  the slow tests, against heavy third parties'
+	@echo 'make bench              the benchmarks; results in benchmarks/results'
+	@echo 'make notebooks          run the notebooks and keep their outputs'
+	@echo 'make clean              remove everything built, the virtual environment too'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo 'jupyter_vram needs Python 3.10 or newer; choose one with  make PYTHON=python3.12 …'; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
+		|| { echo 'Python has no venv module here; on Debian or Ubuntu:  sudo apt-get install python3-venv'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.lab: $(INSTALLED) | $(BIN)/python
+	$(BIN)/python -m pip install -q $(PIP_ARGS) -e ".[lab]"
+	@touch $@
+
+$(VENV)/.test: $(INSTALLED) scripts/prepare_tests.py | $(BIN)/python
+	$(BIN)/python -m pip install -q $(PIP_ARGS) -e ".[test]"
+	$(BIN)/python scripts/prepare_tests.py
+	@touch $@ $(VENV)/.lab
+
+lab: $(VENV)/.lab
+	$(BIN)/python scripts/lab.py $(LAB_ARGS)
+
+test: lint typecheck test-js test-py
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	npm run --silent lint
+
+typecheck: $(VENV)/.test
+	$(BIN)/mypy
+	npm run --silent typecheck
+
+test-js: $(VENV)/.test
+	npm test --silent
+
+test-py: $(VENV)/.test
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-integrations: $(VENV)/.test
+	$(BIN)/python scripts/test_integrations.py
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/dashboard.py
+
+notebooks: $(VENV)/.test
+	$(BIN)/python -m nbconvert --to notebook --execute --inplace notebooks/*.ipynb
+
+clean:
+	rm -rf $(VENV) node_modules jupyter_vram/labextension labextension/lib labextension/tsconfig.tsbuildinfo \
+		test-results build dist .mypy_cache .ruff_cache .pytest_cache
