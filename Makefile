@@ -67,7 +67,7 @@ test-py: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-integrations: $(VENV)/.test
-	$(BIN)/python scripts/test_integrations.py
+	$(BIN)/python -m pytest tests/integrations -m integration $(PYTEST_ARGS)
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/dashboard.py

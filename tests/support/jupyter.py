@@ -38,12 +38,14 @@ class JupyterServer:
         env: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         settings: Mapping[str, Mapping[str, Any]] | None = None,
+        python: str | Path = sys.executable,
     ) -> None:
         self.home = home
         self.root = home / "root"
         self.root.mkdir(parents=True)
         self.log = home / "server.log"
         self.app = app
+        self.python = str(python)
         self.arguments = tuple(arguments)
         self.token = secrets.token_hex(16)
         self.port = free_port()
@@ -76,7 +78,7 @@ class JupyterServer:
 
     def start(self, timeout_s: float = 60) -> None:
         command = [
-            *(sys.executable, "-m", "jupyterlab" if self.app == "lab" else "notebook"),
+            *(self.python, "-m", "jupyterlab" if self.app == "lab" else "notebook"),
             *("--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1"),
             *(f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0"),
             *(f"--ServerApp.root_dir={self.root}", f"--ServerApp.base_url={BASE_URL}"),

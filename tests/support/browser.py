@@ -1,0 +1,80 @@
+"""Fixtures around real Chromium and real servers, for the conftest files of browser tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from playwright.sync_api import Page
+
+from support.fake_nvml import FakeNvml
+from support.jupyter import JupyterServer
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+SHOTS = Path(__file__).resolve().parents[2] / "test-results" / "screenshots"
+
+
+# pytest-jupyter's two automatic fixtures are turned off here: its event loop and the one that
+# Playwright's synchronous API keeps running can't be mixed.
+@pytest.fixture(autouse=True)
+def jp_asyncio_loop() -> None:
+    return
+
+
+@pytest.fixture(autouse=True)
+def jp_server_cleanup() -> None:
+    return
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    own = {"executable_path": found} if found else {}
+    return {**browser_type_launch_args, **own, "args": list(FLAGS)}
+
+
+@pytest.fixture(scope="session")
+def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]:
+    return {**browser_context_args, "viewport": {"width": 1400, "height": 900}}
+
+
+@pytest.fixture
+def shot(page: Page) -> Callable[[str], None]:
+    """Keep a screenshot in ``test-results/screenshots``."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
+
+    def take(name: str) -> None:
+        page.screenshot(path=SHOTS / f"{name}.png")
+
+    return take
+
+
+def gpu_env(gpu: FakeNvml) -> dict[str, str]:
+    """For a server on a machine with that GPU, whose kernels can import `support`."""
+    tests = str(Path(__file__).resolve().parents[1])
+    return {**gpu.env(), "PYTHONPATH": tests, "FAKE_NVML_STATE_FOR_KERNELS": str(gpu.path)}
+
+
+def write_notebook(server: JupyterServer, name: str, *cells: str) -> str:
+    notebook = nbformat.v4.new_notebook(
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}
+        },
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+    )
+    nbformat.write(notebook, server.root / name)
+    return name
