@@ -200,7 +200,7 @@ def later(figures_only: bool) -> Snapshot:
             ),
         ),
     )
-    kernels = (grown, before.kernels[1])
+    kernels: tuple[KernelView, ...] = (grown, before.kernels[1])
     if not figures_only:
         ended = dataclasses.replace(TRAINING_CELLS[1], ended_at=NOW + 0.8)
         grown = dataclasses.replace(grown, state="idle", cells=(TRAINING_CELLS[0], ended))

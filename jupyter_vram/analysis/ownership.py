@@ -1,0 +1,305 @@
+"""Every byte of every device told apart: a `Measurement` and the kernels → a `Snapshot`.
+
+What was read does not quite fit together: memory is read each turn, processes every 2 s, and a
+kernel reports on its own beat. So the claims on a device are fitted into what is used of it, the
+most trusted first: what kernels report, then what the driver charges processes. The rest of the
+used bytes is unattributed. The parts of a device always add up to its total.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from jupyter_vram.analysis.kernel_reasons import kernel_reason
+from jupyter_vram.analysis.process_owners import ProcessOwners
+from jupyter_vram.model.device import DeviceSample
+from jupyter_vram.model.kernel_report import AllocatorStats, KernelReport
+from jupyter_vram.model.kernel_session import KernelSession
+from jupyter_vram.model.snapshot import (
+    DeviceView,
+    KernelDevice,
+    KernelView,
+    Measurement,
+    OwnedProcess,
+    PartName,
+    Snapshot,
+)
+
+GONE_AFTER_S = 60.0
+"""A report this old, by a process that is not seen here, is a leftover of a killed kernel."""
+
+NO_LIST = "The processes on this device could not be listed, so they can't be told apart."
+NO_FIGURES = (
+    "The driver names processes on this device but not their memory (WSL 2, WDDM and MIG do not"
+    " tell): all that no kernel reports stands as unattributed."
+)
+FOREIGN_NUMBERS = (
+    "The driver's process numbers are of another container or the host, so they match no process"
+    " here: all that no kernel reports stands as unattributed."
+)
+HAS_SLICES = "This GPU is divided into MIG slices: see them for who holds what."
+INVISIBLE = (
+    "Held by processes that this server can't see: they have ended, or belong to another"
+    " container or user."
+)
+NOT_NAMED = "In use, but by no process that the driver names."
+NO_TOTALS = "The device does not tell how much of it is in use."
+
+TRUST: tuple[tuple[PartName, ...], ...] = (
+    ("allocated",),
+    ("reserved_free",),
+    ("context", "process", "resident"),
+)
+"""The kernels' parts, by how far they are trusted when not all fit into what is used."""
+
+
+def assemble(measurement: Measurement, sessions: Sequence[KernelSession]) -> Snapshot:
+    """Tell every byte of `measurement` apart among the kernels of `sessions` and the rest."""
+    reports = _believable(measurement, sessions)
+    owners = ProcessOwners(sessions, reports, measurement.devices, measurement.ancestors)
+    stale = {
+        kernel_id
+        for kernel_id, report in reports.items()
+        if measurement.time - report.written_at > 2 * report.period_s
+    }
+    shares: dict[str, list[KernelDevice]] = {session.kernel_id: [] for session in sessions}
+    parents = {sample.device.parent_id for sample in measurement.devices}
+    views = []
+    for sample in measurement.devices:
+        claims = _claims(sample, owners, reports, stale)
+        view, fitted = _fit_device(sample, claims, owners, sample.device.id in parents)
+        views.append(view)
+        for kernel_id, share in fitted.items():
+            shares[kernel_id].append(share)
+    known = {sample.device.id for sample in measurement.devices}
+    for kernel_id, report in reports.items():
+        for stats in report.devices:
+            if stats.device_id not in known:
+                shares[kernel_id].append(_share(stats.device_id, stats, (), fresh=True))
+    kernels = tuple(
+        _kernel(measurement, session, reports, stale, shares[session.kernel_id])
+        for session in sessions
+    )
+    return Snapshot(
+        time=measurement.time,
+        interval_s=measurement.interval_s,
+        devices=tuple(views),
+        kernels=kernels,
+        notices=measurement.notices,
+        stale=measurement.stale,
+    )
+
+
+def _believable(
+    measurement: Measurement, sessions: Sequence[KernelSession]
+) -> dict[str, KernelReport]:
+    reports = {}
+    for session in sessions:
+        reading = measurement.reports.get(session.kernel_id)
+        report = None if reading is None else reading.report
+        if report is None or session.state == "dead":
+            continue
+        line = (report.pid, *measurement.ancestors.get(report.pid, ()))
+        seen = session.pid is not None and session.pid in line
+        if seen or measurement.time - report.written_at < GONE_AFTER_S:
+            reports[session.kernel_id] = report
+    return reports
+
+
+def _kernel(
+    measurement: Measurement,
+    session: KernelSession,
+    reports: Mapping[str, KernelReport],
+    stale: set[str],
+    shares: Sequence[KernelDevice],
+) -> KernelView:
+    report = reports.get(session.kernel_id)
+    is_stale = session.kernel_id in stale
+    reading = measurement.reports.get(session.kernel_id)
+    return KernelView(
+        kernel_id=session.kernel_id,
+        pid=session.pid,
+        name=session.name,
+        paths=session.paths,
+        state=session.state,
+        stale=is_stale,
+        report_time=None if report is None else report.written_at,
+        reason=kernel_reason(session, reading, report, is_stale),
+        torch_state=None if report is None else report.torch_state,
+        rss_bytes=None if report is None else report.rss_bytes,
+        cells=() if report is None else report.cells,
+        devices=tuple(shares),
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Claims:
+    """What is claimed of one device, before it is fitted into what is used."""
+
+    processes: tuple[OwnedProcess, ...]
+    shares: dict[str, KernelDevice]
+
+
+def _claims(
+    sample: DeviceSample,
+    owners: ProcessOwners,
+    reports: Mapping[str, KernelReport],
+    stale: set[str],
+) -> _Claims:
+    processes = tuple(owners.own(process, sample) for process in sample.processes or ())
+    charges: dict[str, list[int | None]] = {}
+    for process in processes:
+        if process.kernel_id is not None:
+            charges.setdefault(process.kernel_id, []).append(process.used_bytes)
+    stats = {
+        kernel_id: own
+        for kernel_id, report in reports.items()
+        for own in report.devices
+        if own.device_id == sample.device.id
+    }
+    host = sample.device.kind == "host"
+    shares = {
+        kernel_id: _share(
+            sample.device.id,
+            stats.get(kernel_id),
+            charges.get(kernel_id, ()),
+            fresh=kernel_id not in stale,
+            undivided="resident" if host else "process",
+        )
+        for kernel_id in (*stats, *(kernel_id for kernel_id in charges if kernel_id not in stats))
+    }
+    return _Claims(processes, shares)
+
+
+def _share(
+    device_id: str,
+    stats: AllocatorStats | None,
+    charges: Sequence[int | None],
+    *,
+    fresh: bool,
+    undivided: PartName = "process",
+) -> KernelDevice:
+    known = [charge for charge in charges if charge is not None]
+    # One process without a figure makes the sum a figure of something else.
+    charge = sum(known) if known and len(known) == len(charges) else None
+    if stats is None:
+        parts: dict[PartName, int] = {} if charge is None else {undivided: charge}
+        return KernelDevice(device_id=device_id, process_bytes=charge, parts=parts)
+    reported = [stats.allocated_bytes, max(0, stats.reserved_bytes - stats.allocated_bytes)]
+    if charge is not None and not fresh:
+        reported = _fit(reported, charge)
+    parts = {"allocated": reported[0], "reserved_free": reported[1]}
+    if charge is not None:
+        parts["context"] = max(0, charge - sum(reported))
+    return KernelDevice(
+        device_id=device_id,
+        process_bytes=charge,
+        allocated_bytes=stats.allocated_bytes,
+        reserved_bytes=stats.reserved_bytes,
+        peak_allocated_bytes=stats.peak_allocated_bytes,
+        peak_reserved_bytes=stats.peak_reserved_bytes,
+        inactive_split_bytes=stats.inactive_split_bytes,
+        parts=parts,
+    )
+
+
+def _fit_device(
+    sample: DeviceSample, claims: _Claims, owners: ProcessOwners, has_slices: bool
+) -> tuple[DeviceView, dict[str, KernelDevice]]:
+    used = _in_use(sample)
+    kernels, left = _fit_parts(claims.shares, used)
+    reasons = dict(sample.reasons)
+    others = [process.used_bytes for process in claims.processes if process.owner == "other"]
+    other: int | None = sum(charge or 0 for charge in others)
+    if sample.device.kind == "host":
+        other, unattributed = left, None if left is None else 0
+    else:
+        if sample.processes is None or None in others or owners.foreign_numbers:
+            other = (other or None) if sample.processes is not None else None
+        if other is not None and left is not None:
+            other = min(other, left)
+        unattributed = None if left is None else left - (other or 0)
+    if other is None:
+        why = HAS_SLICES if has_slices else _why_no_other(sample, owners)
+        reasons.setdefault("other_bytes", why)
+    if unattributed is None:
+        reasons.setdefault("unattributed_bytes", NO_TOTALS)
+    elif unattributed > 0:
+        reasons.setdefault("unattributed_bytes", _why_rest(sample, claims, owners, has_slices))
+    view = DeviceView(
+        sample=dataclasses.replace(sample, reasons=reasons),
+        processes=claims.processes,
+        other_bytes=other,
+        unattributed_bytes=unattributed,
+    )
+    return view, kernels
+
+
+def _in_use(sample: DeviceSample) -> int | None:
+    if sample.total_bytes is not None and sample.free_bytes is not None:
+        rest = sample.free_bytes + (sample.driver_reserved_bytes or 0)
+        return max(0, sample.total_bytes - rest)
+    return sample.used_bytes
+
+
+def _fit_parts(
+    shares: Mapping[str, KernelDevice], used: int | None
+) -> tuple[dict[str, KernelDevice], int | None]:
+    """The shares with their parts fitted into `used`, and what is left of it."""
+    if used is None:
+        return dict(shares), None
+    parts: dict[str, dict[PartName, int]] = {kernel_id: {} for kernel_id in shares}
+    left = used
+    for names in TRUST:
+        slots = [
+            (kernel_id, name)
+            for kernel_id, share in shares.items()
+            for name in names
+            if name in share.parts
+        ]
+        fitted = _fit([shares[kernel_id].parts[name] for kernel_id, name in slots], left)
+        for (kernel_id, name), size in zip(slots, fitted, strict=True):
+            parts[kernel_id][name] = size
+        left -= sum(fitted)
+    return {
+        kernel_id: dataclasses.replace(share, parts=parts[kernel_id])
+        for kernel_id, share in shares.items()
+    }, left
+
+
+def _fit(claims: Sequence[int], limit: int) -> list[int]:
+    """`claims`, each cut in proportion where they exceed `limit` together."""
+    total = sum(claims)
+    if total <= limit:
+        return list(claims)
+    cut = [claim * limit // total for claim in claims]
+    # Rounding down left over less than one byte for each claim that was cut.
+    rounded = [position for position, claim in enumerate(claims) if cut[position] < claim]
+    for position in rounded[: limit - sum(cut)]:
+        cut[position] += 1
+    return cut
+
+
+def _why_no_other(sample: DeviceSample, owners: ProcessOwners) -> str:
+    if sample.processes is None:
+        return sample.reasons.get("processes", NO_LIST)
+    if sample.device.kind == "host":
+        return NO_TOTALS
+    return FOREIGN_NUMBERS if owners.foreign_numbers else NO_FIGURES
+
+
+def _why_rest(
+    sample: DeviceSample, claims: _Claims, owners: ProcessOwners, has_slices: bool
+) -> str:
+    if has_slices:
+        return HAS_SLICES
+    if sample.processes is None:
+        return sample.reasons.get("processes", NO_LIST)
+    if owners.foreign_numbers:
+        return FOREIGN_NUMBERS
+    if any(process.used_bytes is None for process in claims.processes):
+        return NO_FIGURES
+    if any(process.owner == "unattributed" for process in claims.processes):
+        return INVISIBLE
+    return NOT_NAMED
