@@ -6,7 +6,6 @@ import dataclasses
 import json
 
 import pytest
-from wire.examples import FOLDER, GPU_0, later, messages, snapshot
 
 from jupyter_vram.model.wire import (
     DEVICE_COLUMNS,
@@ -14,6 +13,7 @@ from jupyter_vram.model.wire import (
     TickBuilder,
     snapshot_object,
 )
+from wire.examples import FOLDER, GPU_0, later, messages, snapshot
 
 FILES = sorted(path.name for path in FOLDER.glob("*.json"))
 
