@@ -62,7 +62,8 @@ class ProcessOwners:
         )
 
     def _visible(self, pid: int) -> bool:
-        return pid in self._ancestors
+        # Every process that is here has a parent; the first of a namespace is no kernel.
+        return bool(self._ancestors.get(pid))
 
     def _line(self, pid: int) -> tuple[int, ...]:
         return (pid, *self._ancestors[pid]) if self._visible(pid) else ()

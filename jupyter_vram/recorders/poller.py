@@ -223,7 +223,7 @@ class Poller:
             self._latest or Measurement(time=time.time(), interval_s=0.0, devices=()),
             time=time.time(),
             interval_s=self.interval_s,
-            notices=(Notice("measuring_failed", "error", message),),
+            notices=(Notice("measuring-failed", "error", message),),
             stale=True,
         )
 
@@ -280,7 +280,8 @@ class Poller:
             devices=devices,
             reports=reports,
             ancestors=self._family_tree(devices, reports, with_processes),
-            notices=self._notices(answers),
+            # What the host has to say is about being shown in place of a GPU.
+            notices=self._notices(answers, {s.device.kind for s in devices} == {"host"}),
             stale=any(answer.late_s is not None for answer in answers),
         )
 
@@ -315,7 +316,7 @@ class Poller:
             self._ancestors = dict(self._find_ancestors(sorted(pids)))
         return self._ancestors
 
-    def _notices(self, answers: Iterable[Answer]) -> tuple[Notice, ...]:
+    def _notices(self, answers: Iterable[Answer], host_shown: bool) -> tuple[Notice, ...]:
         notices = []
         for source, answer in zip(self._sources, answers, strict=True):
             if answer.late_s is not None:
@@ -323,9 +324,15 @@ class Poller:
                     f"{source.name} has not answered for {answer.late_s:.0f} s: the figures"
                     " shown are its last ones, and go on as soon as it answers."
                 )
-                notices.append(Notice("driver_hung", "warning", message))
-            notices.extend(answer.reading.notices)
+                notices.append(Notice("driver-hung", "warning", message))
+            if host_shown or not _is_host(answer):
+                notices.extend(answer.reading.notices)
         return tuple(notices)
+
+
+def _is_host(answer: Answer) -> bool:
+    devices = answer.reading.devices
+    return bool(devices) and all(sample.device.kind == "host" for sample in devices)
 
 
 def _samples(answer: Answer) -> tuple[DeviceSample, ...]:
@@ -335,8 +342,8 @@ def _samples(answer: Answer) -> tuple[DeviceSample, ...]:
 
 
 def _shown(samples: Iterable[DeviceSample], show_host: ShowHost) -> tuple[DeviceSample, ...]:
+    samples = tuple(samples)
     gpus = tuple(sample for sample in samples if sample.device.kind != "host")
-    hosts = tuple(sample for sample in samples if sample.device.kind == "host")
     if show_host == "never" or (show_host == "auto" and gpus):
         return gpus
-    return gpus + hosts
+    return gpus + tuple(sample for sample in samples if sample.device.kind == "host")

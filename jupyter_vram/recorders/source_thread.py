@@ -54,7 +54,7 @@ class SourceThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Have the source closed and the thread ended, as soon as its driver lets it. At once back."""
+        """Have the source closed and the thread ended, once its driver lets it. Does not wait."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -124,6 +124,6 @@ class SourceThread:
                 f"{self.name} could not be read ({failure}): please report this with the"
                 " server's log."
             )
-            return Reading(notices=(Notice("source_failed", "error", message),))
+            return Reading(notices=(Notice("source-failed", "error", message),))
         self._last_failure = None
         return reading

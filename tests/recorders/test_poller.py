@@ -34,6 +34,8 @@ class Bench:
     def __init__(self) -> None:
         self.nvml = ScriptedSource(gpu(0, processes=(ProcessSample(44, 1),)))
         self.host = ScriptedSource(host())
+        in_place = Notice("host", "info", "The host, since there is no GPU.")
+        self.host.reading = dataclasses.replace(self.host.reading, notices=(in_place,))
         self.sessions: tuple[KernelSession, ...] = (SESSION,)
         self.asked_for: list[list[int]] = []
         self.got: list[Measurement] = []
@@ -95,12 +97,14 @@ def test_the_hosts_memory_is_shown_by_policy(
     bench: Bench, show_host: str, with_gpu: bool, ids: list[str]
 ) -> None:
     if not with_gpu:
-        bench.nvml.reading = Reading(notices=(Notice("no_driver", "info", "None here."),))
+        bench.nvml.reading = Reading(notices=(Notice("no-driver", "info", "None here."),))
     settings = dataclasses.replace(QUICK, show_host=show_host)  # type: ignore[arg-type]
     bench.poller(settings).start()
     measurement = bench.latest()
     assert [sample.device.id for sample in measurement.devices] == ids
-    assert bool(measurement.notices) is not with_gpu
+    expected = [] if with_gpu else ["no-driver"]
+    assert [notice.code for notice in measurement.notices if notice.code != "host"] == expected
+    assert ("host" in {notice.code for notice in measurement.notices}) is (ids == ["host"])
 
 
 def test_the_fastest_wish_sets_the_beat_and_the_limits_hold(bench: Bench) -> None:
@@ -185,7 +189,7 @@ def test_a_driver_that_hangs_is_told_and_holds_up_nothing_else(bench: Bench) -> 
     stale = eventually(lambda: next((m for m in bench.got if m.stale), None))
     assert [sample.stale for sample in stale.devices] == [True, False]
     (notice,) = stale.notices
-    assert notice.code == "driver_hung"
+    assert notice.code == "driver-hung"
     assert notice.message.startswith("The NVIDIA driver has not answered for")
     asked = len(bench.nvml.requests)
     reads = len(bench.host.requests)
@@ -203,7 +207,7 @@ def test_a_driver_that_hangs_from_the_start_is_told(bench: Bench) -> None:
     measurement = bench.latest()
     assert measurement.stale
     assert [sample.device.id for sample in measurement.devices] == ["host"]
-    assert [notice.code for notice in measurement.notices] == ["driver_hung"]
+    assert [notice.code for notice in measurement.notices] == ["driver-hung", "host"]
 
 
 def test_stopping_does_not_wait_for_a_driver_that_hangs(bench: Bench) -> None:
@@ -256,8 +260,8 @@ def test_a_source_that_raises_becomes_a_notice_logged_once(
     with caplog.at_level(logging.ERROR):
         bench.poller().start()
         eventually(lambda: len(bench.got) > 3)
-    (notice,) = bench.got[-1].notices
-    assert notice.code == "source_failed"
+    notice, _host = bench.got[-1].notices
+    assert notice.code == "source-failed"
     assert "RuntimeError: broken" in notice.message
     assert len(caplog.records) == 1
     bench.nvml.error = None
@@ -294,7 +298,7 @@ def test_surroundings_that_fail_are_told_and_the_figures_go_stale(
     with caplog.at_level(logging.ERROR):
         failed = eventually(lambda: next((m for m in bench.got if m.stale), None))
         eventually(lambda: len([m for m in bench.got if m.stale]) > 3)
-    assert [notice.code for notice in failed.notices] == ["measuring_failed"]
+    assert [notice.code for notice in failed.notices] == ["measuring-failed"]
     assert failed.devices
     assert len(caplog.records) == 1
     bench.sessions = good

@@ -162,7 +162,7 @@ def snapshot() -> Snapshot:
         devices=(_rtx(), _tesla()),
         kernels=(_train(), _explore()),
         notices=(
-            Notice("gpu_lost", "warning", "GPU 2 has fallen off the bus: restart the machine."),
+            Notice("gpu-lost", "warning", "GPU 2 has fallen off the bus: restart the machine."),
         ),
     )
 
@@ -233,15 +233,16 @@ def snapshot_host() -> Snapshot:
                     total_bytes=32_000 * MIB,
                     used_bytes=9_000 * MIB,
                     free_bytes=23_000 * MIB,
-                    utilization_percent=12.5,
                     processes=(
                         ProcessSample(4711, 2_210 * MIB),
                         ProcessSample(5120, 71 * MIB),
                     ),
                     reasons={
-                        "driver_reserved_bytes": "Host memory has no driver.",
-                        "temperature_c": "Not read for host memory.",
-                        "power_w": "Not read for host memory.",
+                        "driver_reserved_bytes": "No driver sets any host memory aside.",
+                        "utilization_percent": "Host memory has no such sensor.",
+                        "temperature_c": "Host memory has no such sensor.",
+                        "power_w": "Host memory has no such sensor.",
+                        "power_limit_w": "Host memory has no such sensor.",
                     },
                 ),
                 processes=(
@@ -298,9 +299,9 @@ def snapshot_host() -> Snapshot:
         ),
         notices=(
             Notice(
-                "nvml_library_not_found",
+                "host-memory",
                 "info",
-                "No NVIDIA driver was found on this machine, so its memory is shown instead.",
+                "No NVIDIA GPU can be used here, so this is the memory of the machine.",
             ),
         ),
     )

@@ -1,0 +1,272 @@
+"""What was, kept in the server's memory: 15 minutes at the polling rate, 24 hours thinned.
+
+Of each stretch of the thinned part, the two whole rows are kept where least and most was in use,
+so that no peak is lost and the parts of a row still add up. Rows are kept per device; the
+kernels' parts are columns that come and go with the kernels.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_vram.errors import HistoryError
+from jupyter_vram.model.kernel_report import CellRun
+from jupyter_vram.model.snapshot import DeviceView, KernelView, Snapshot
+from jupyter_vram.model.wire import DEVICE_COLUMNS, SCHEMA_VERSION
+from jupyter_vram.recorders.table import Row, Table, extremes
+
+FINE_SPAN_S = 15 * 60.0
+THIN_SPAN_S = 24 * 3600.0
+THIN_WIDTH_S = 180.0
+MAX_PART_COLUMNS = 60
+"""Per device. Beyond, the kernels that ended longest ago are counted as other processes."""
+MAX_CELLS = 500
+"""Per kernel: the latest runs."""
+
+PartKey = tuple[str, str]
+"""Kernel id and name of the part."""
+
+
+@dataclass(slots=True)
+class _DeviceHistory:
+    fine: Table = field(default_factory=lambda: Table(FINE_SPAN_S))
+    thin: Table = field(default_factory=lambda: Table(THIN_SPAN_S))
+    low: tuple[float, Row] | None = None
+    high: tuple[float, Row] | None = None
+    interval_s: float = 1.0
+
+    def append(self, time: float, interval_s: float, row: Row) -> None:
+        self.interval_s = interval_s
+        self.fine.append(time, row)
+        self._thin_out(time, row)
+        for table in (self.fine, self.thin):
+            _cap(table)
+
+    def _thin_out(self, time: float, row: Row) -> None:
+        low, high = self.low, self.high
+        if low is None or high is None:
+            self.low = self.high = (time, row)
+        elif low[0] // THIN_WIDTH_S != time // THIN_WIDTH_S:
+            self.thin.append(*min(low, high, key=_time))
+            if low[0] != high[0]:
+                self.thin.append(*max(low, high, key=_time))
+            self.low = self.high = (time, row)
+        elif (used := row.get("used_bytes")) is not None:
+            lowest, highest = low[1].get("used_bytes"), high[1].get("used_bytes")
+            if lowest is None or used < lowest:
+                self.low = (time, row)
+            if highest is None or used > highest:
+                self.high = (time, row)
+
+
+@dataclass(slots=True)
+class _KernelPast:
+    name: str
+    paths: tuple[str, ...]
+    seen: float
+    cells: dict[float, CellRun] = field(default_factory=dict)
+
+
+class History:
+    """Records snapshots; answers what a device's memory was. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._devices: dict[str, _DeviceHistory] = {}
+        self._kernels: dict[str, _KernelPast] = {}
+        self._latest = 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all figures held."""
+        with self._lock:
+            devices = self._devices.values()
+            return sum(device.fine.nbytes + device.thin.nbytes for device in devices)
+
+    @property
+    def device_ids(self) -> tuple[str, ...]:
+        """The devices that have a past."""
+        with self._lock:
+            return tuple(self._devices)
+
+    def append(self, snapshot: Snapshot) -> None:
+        """Record one snapshot. A device that did not answer leaves a gap: a row of unknowns."""
+        with self._lock:
+            self._latest = snapshot.time
+            for view in snapshot.devices:
+                device = self._devices.setdefault(view.device.id, _DeviceHistory())
+                row = _row(view, snapshot.kernels)
+                device.append(snapshot.time, snapshot.interval_s, row)
+            for kernel in snapshot.kernels:
+                self._remember(kernel, snapshot.time)
+            self._forget(snapshot.time - THIN_SPAN_S)
+
+    def _remember(self, kernel: KernelView, time: float) -> None:
+        past = self._kernels.get(kernel.kernel_id)
+        if past is None:
+            past = self._kernels[kernel.kernel_id] = _KernelPast(kernel.name, kernel.paths, time)
+        past.name, past.paths, past.seen = kernel.name, kernel.paths, time
+        for cell in kernel.cells:
+            past.cells[cell.started_at] = cell
+        if len(past.cells) > MAX_CELLS:
+            latest = sorted(past.cells)[-MAX_CELLS:]
+            past.cells = {started: past.cells[started] for started in latest}
+
+    def _forget(self, oldest: float) -> None:
+        for device_id, device in list(self._devices.items()):
+            if device.fine.times[-1] < oldest:
+                del self._devices[device_id]
+        for kernel_id, past in list(self._kernels.items()):
+            if past.seen < oldest:
+                del self._kernels[kernel_id]
+
+    def history(self, device_id: str, seconds: float, max_points: int) -> dict[str, Any]:
+        """The last `seconds` of a device in at most `max_points` rows, as ``GET history`` answers.
+
+        Raises:
+            HistoryError: nothing is known of such a device.
+        """
+        with self._lock:
+            device = self._devices.get(device_id)
+            if device is None:
+                known = ", ".join(self._devices) or "none yet"
+                raise HistoryError(
+                    f"There is no history of a device {device_id!r}: known are {known}."
+                )
+            span_s = min(seconds, THIN_SPAN_S)
+            return self._answer(device_id, device, self._latest - span_s, max_points)
+
+    def histories(self, seconds: float, max_points: int) -> dict[str, dict[str, Any]]:
+        """`history` of every device by its id: what a stream begins with."""
+        return {
+            device_id: self.history(device_id, seconds, max_points) for device_id in self.device_ids
+        }
+
+    def _answer(
+        self,
+        device_id: str,
+        device: _DeviceHistory,
+        since: float,
+        max_points: int,
+    ) -> dict[str, Any]:
+        selection = _Selection(device, since)
+        resolution_s = THIN_WIDTH_S if selection.has_thin else device.interval_s
+        if len(selection.times) > max_points:
+            width_s = 2 * (selection.times[-1] - selection.times[0]) / max_points
+            selection.thin_out(width_s, max_points)
+            resolution_s = max(resolution_s, width_s)
+        kernels: dict[str, dict[str, Any]] = {}
+        for kernel_id, part in selection.part_keys(since):
+            values = selection.column((kernel_id, part))
+            if any(value is not None for value in values):
+                kernel = kernels.setdefault(kernel_id, self._kernel_object(kernel_id, since))
+                kernel["parts"][part] = _integers(values)
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "device": device_id,
+            "resolution_s": resolution_s,
+            "time": selection.times,
+            "columns": {
+                name: _integers(values) if name.endswith("_bytes") else values
+                for name in DEVICE_COLUMNS
+                for values in (selection.column(name),)
+            },
+            "kernels": kernels,
+        }
+
+    def _kernel_object(self, kernel_id: str, since: float) -> dict[str, Any]:
+        past = self._kernels[kernel_id]
+        cells = [past.cells[started] for started in sorted(past.cells)]
+        return {
+            "name": past.name,
+            "paths": list(past.paths),
+            "ended": past.seen < self._latest,
+            "parts": {},
+            "cells": [
+                {
+                    "execution_count": cell.execution_count,
+                    "started_at": cell.started_at,
+                    "ended_at": cell.ended_at,
+                }
+                for cell in cells
+                if cell.ended_at is None or cell.ended_at >= since
+            ],
+        }
+
+
+class _Selection:
+    """The rows of a span, thinned ones first, then those at the polling rate."""
+
+    def __init__(self, device: _DeviceHistory, since: float) -> None:
+        self._fine, self._thin = device.fine, device.thin
+        self._fine_rows: list[int] = list(device.fine.rows_from(since))
+        first_fine = device.fine.times[0]
+        thin = device.thin.times
+        self._thin_rows = [p for p in device.thin.rows_from(since) if thin[p] < first_fine]
+        self._refresh_times()
+
+    def _refresh_times(self) -> None:
+        self.times = [self._thin.times[p] for p in self._thin_rows]
+        self.times += [self._fine.times[p] for p in self._fine_rows]
+
+    @property
+    def has_thin(self) -> bool:
+        return bool(self._thin_rows)
+
+    def column(self, key: str | PartKey) -> list[float | None]:
+        thin = self._thin.take(key, self._thin_rows)
+        return thin + self._fine.take(key, self._fine_rows)
+
+    def part_keys(self, since: float) -> list[PartKey]:
+        keys = dict.fromkeys((*self._thin.used_since(since), *self._fine.used_since(since)))
+        return [key for key in keys if isinstance(key, tuple)]
+
+    def thin_out(self, width_s: float, max_points: int) -> None:
+        chosen = extremes(self.times, self.column("used_bytes"), width_s)
+        # The span may touch one stretch more than fits: the oldest rows go.
+        chosen = chosen[-max_points:]
+        split = len(self._thin_rows)
+        self._fine_rows = [self._fine_rows[p - split] for p in chosen if p >= split]
+        self._thin_rows = [self._thin_rows[p] for p in chosen if p < split]
+        self._refresh_times()
+
+
+def _row(view: DeviceView, kernels: Iterable[KernelView]) -> Row:
+    sample = view.sample
+    if sample.stale:
+        return {}
+    row: dict[str | PartKey, float | None] = {
+        "used_bytes": sample.used_bytes,
+        "free_bytes": sample.free_bytes,
+        "driver_reserved_bytes": sample.driver_reserved_bytes,
+        "other_bytes": view.other_bytes,
+        "unattributed_bytes": view.unattributed_bytes,
+        "utilization_percent": sample.utilization_percent,
+        "temperature_c": sample.temperature_c,
+        "power_w": sample.power_w,
+    }
+    for kernel in kernels:
+        for share in kernel.devices:
+            if share.device_id == view.device.id:
+                for part, size in share.parts.items():
+                    row[kernel.kernel_id, part] = size
+    return row
+
+
+def _time(moment: tuple[float, Row]) -> float:
+    return moment[0]
+
+
+def _cap(table: Table) -> None:
+    if len(table.keys) <= MAX_PART_COLUMNS:
+        return
+    parts = [key for key in table.keys if isinstance(key, tuple)]
+    for key in sorted(parts, key=table.last_set)[: max(0, len(parts) - MAX_PART_COLUMNS)]:
+        table.fold(key, into="other_bytes")
+
+
+def _integers(values: Iterable[float | None]) -> list[int | None]:
+    return [None if value is None else int(value) for value in values]
