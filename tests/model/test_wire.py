@@ -14,8 +14,48 @@ from jupyter_vram.model.wire import (
     snapshot_object,
 )
 from wire.examples import FOLDER, GPU_0, later, messages, snapshot
+from wire.schema import ValidationError, check
 
 FILES = sorted(path.name for path in FOLDER.glob("*.json"))
+
+
+SCHEMAS = {
+    "snapshot.json": "snapshot",
+    "snapshot_host.json": "snapshot",
+    "history.json": "history",
+    "stream_snapshot.json": "stream_snapshot",
+    "tick.json": "tick",
+    "tick_changed.json": "tick",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_example_is_as_the_schema_says(name: str) -> None:
+    stored = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    check(stored, SCHEMAS[name])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("devices", 0, "used_bytes"), "many"),
+        (("devices", 0, "used_bytes"), -1),
+        (("devices", 0, "kind"), "rocm"),
+        (("kernels", 0, "devices", 0, "parts", "cached"), 1),
+        (("notices", 0, "surprise"), 1),
+        (("schema_version",), 2),
+    ],
+)
+def test_the_schema_refuses_what_the_server_never_sends(
+    path: tuple[str | int, ...], value: object
+) -> None:
+    message = json.loads((FOLDER / "snapshot.json").read_text(encoding="utf-8"))
+    place = message
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(ValidationError):
+        check(message, "snapshot")
 
 
 def test_every_example_has_a_value_behind_it() -> None:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
@@ -108,10 +107,3 @@ async def until(condition: Callable[[], T | Literal[False] | None], timeout_s: f
         if time.monotonic() > deadline:
             raise AssertionError(f"never happened within {timeout_s} s")
         await asyncio.sleep(0.02)
-
-
-def wire_schema() -> dict[str, Any]:
-    path = Path(__file__).parents[2] / "docs" / "api" / "v1.schema.json"
-    schema = json.loads(path.read_text(encoding="utf-8"))
-    assert isinstance(schema, dict)
-    return schema
