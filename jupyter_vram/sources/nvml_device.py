@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable
 from typing import Any
 
 from jupyter_vram.model.device import Device, DeviceSample
@@ -19,18 +20,17 @@ from jupyter_vram.sources.nvml_library import Memory, NvmlLibrary
 from jupyter_vram.sources.nvml_processes import OF_PARENT, ProcessList, read_processes
 
 MEMORY_FIELDS = ("total_bytes", "used_bytes", "free_bytes", "driver_reserved_bytes")
-SENSORS = {
-    # field: what it is called, function, its further arguments, units per unit of the field
-    "utilization_percent": ("the utilization", "nvmlDeviceGetUtilizationRates", (), 1),
-    "temperature_c": ("the temperature", "nvmlDeviceGetTemperature", (0,), 1),
-    "power_w": ("the power drawn", "nvmlDeviceGetPowerUsage", (), 1000),
+SENSORS: dict[str, tuple[str, Callable[[NvmlLibrary, Any], float], float]] = {
+    # field: what it is called, how it is asked for, the most that can be true
+    "utilization_percent": ("the utilization", NvmlLibrary.utilization, 100),
+    "temperature_c": ("the temperature", NvmlLibrary.temperature, 1_000),
+    "power_w": ("the power drawn", NvmlLibrary.power, 100_000),
 }
 FIELDS = (*MEMORY_FIELDS, *SENSORS, "power_limit_w", "processes")
 """Every field of a sample that may be unknown."""
 
-_UNSET_32_BITS = 0xFFFFFFFF
 _NEAR_ALL = 0.9
-_INTEGRATED = re.compile(r"\b(GB10|N1X?|Jetson|Tegra|Orin|Xavier|Thor|Nano|TX[12])\b", re.I)
+_INTEGRATED = re.compile(r"\b(GB10|N1X|Jetson|Tegra|Xavier|Orin|Thor)\b", re.I)
 
 SLICE_SENSOR_REASON = "This is measured for the whole GPU only, not for a slice of it (MIG)."
 UNIFIED_RESERVED_REASON = "The GPU shares the machine's memory; nothing is set aside for it."
@@ -167,19 +167,18 @@ class NvmlDevice:
         if self.device.parent_id is not None:
             reasons.update(dict.fromkeys(SENSORS, SLICE_SENSOR_REASON))
             return
-        for field, (what, function, arguments, scale) in SENSORS.items():
+        for field, (what, ask, most) in SENSORS.items():
             try:
-                value = self._library.ask(function, self._handle, *arguments)
+                value = ask(self._library, self._handle)
                 self.answers += 1
             except NvmlRefusal as refusal:
                 self._note(field, refusal)
                 reasons[field] = reason(what, refusal)
                 continue
-            value = getattr(value, "gpu", value)
-            if value == _UNSET_32_BITS:
+            if value > most:  # all bits set: how some drivers say that they don't know
                 reasons[field] = f"The driver does not measure {what} on this device."
             else:
-                figures[field] = value / scale
+                figures[field] = value
 
     def _read_processes(self, total_bytes: int | None) -> ProcessList:
         if self._split:

@@ -79,6 +79,9 @@ class NvmlDevices:
         broken = [refusal for refusal in refusals if refusal and refusal.code in SESSION_BROKEN]
         if broken and len(broken) == len(refusals):
             raise broken[0]
+        for entry in self._entries:
+            if isinstance(entry, DownDevice):
+                self._log_once(entry.device, "", entry.refusal, down_reason(entry.refusal))
         return Reading(devices=tuple(samples), notices=self._notices(asleep=bool(asleep)))
 
     def blanks(self, why: str) -> tuple[DeviceSample, ...]:
@@ -128,13 +131,12 @@ class NvmlDevices:
         if silence is not None:
             return self._down(entry.device, silence)
         for field, why in entry.refusals.items():
-            self._log_once(entry.device, field, why)
+            self._log_once(entry.device, field, why, sample.reasons.get(field, why.text))
         self._totals[sample.device.id] = sample.total_bytes
         self._finder.adopt(sample.device)
         return sample, None
 
     def _down(self, device: Device, refusal: NvmlRefusal) -> tuple[DeviceSample, NvmlRefusal]:
-        self._log_once(device, "everything", refusal)
         return self.blank(device, down_reason(refusal)), refusal
 
     def _notices(self, *, asleep: bool) -> tuple[Notice, ...]:
@@ -155,9 +157,9 @@ class NvmlDevices:
             found.append(notices.NO_PROCESS_BYTES)
         return tuple(found)
 
-    def _log_once(self, device: Device, what: str, refusal: NvmlRefusal) -> None:
-        key = (device.id, what, refusal.code)
+    def _log_once(self, device: Device, field: str, refusal: NvmlRefusal, reason: str) -> None:
+        key = (device.id, field, refusal.code)
         if key not in self._logged:
             self._logged.add(key)
             level = logging.DEBUG if refusal.code in NOT_TOLD else logging.WARNING
-            _log.log(level, "%s: %s: %s", notices.label(device), what, refusal.text)
+            _log.log(level, "%s: %s", notices.label(device), reason)

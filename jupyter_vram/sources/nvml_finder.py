@@ -48,7 +48,7 @@ class DeviceFinder:
         """All devices: a GPU is followed by its slices. One bad GPU never hides the others.
 
         Raises:
-            NvmlRefusal: not even their number can be had.
+            NvmlRefusal: not even their number, or none of their names, can be had.
         """
         found: list[NvmlDevice | DownDevice] = []
         for index in range(library.ask("nvmlDeviceGetCount")):
@@ -72,6 +72,8 @@ class DeviceFinder:
             handle = library.ask("nvmlDeviceGetHandleByIndex", index)
             uuid = library.ask_text("nvmlDeviceGetUUID", handle)
         except NvmlRefusal as refusal:
+            if refusal.code == FUNCTION_NOT_FOUND:  # so it is for all of them
+                raise
             return self._down(index, refusal)
         device = self._identify(library, handle, uuid, index)
         slices = self._slices(library, handle, device)

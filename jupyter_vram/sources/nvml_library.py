@@ -17,6 +17,7 @@ from jupyter_vram.sources.nvml_errors import (
 )
 
 _MEMORY_V2 = 0x02000028
+_CHIP = 0  # of nvmlTemperatureSensors_t
 _NO_V2 = frozenset({FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH, INVALID_ARGUMENT, NOT_SUPPORTED})
 
 
@@ -89,6 +90,23 @@ class NvmlLibrary:
             return Memory(info.total, info.used, info.free, info.reserved)
         info = self.ask(name, handle)
         return Memory(info.total, info.used, info.free, None)
+
+    def temperature(self, handle: Any) -> int:
+        """Of the chip, in degrees Celsius, by the function that this library has."""
+        try:
+            return int(self.ask("nvmlDeviceGetTemperature", handle, _CHIP))
+        except NvmlRefusal as refusal:
+            if refusal.code != FUNCTION_NOT_FOUND:
+                raise
+            return int(self.ask("nvmlDeviceGetTemperatureV", handle, _CHIP))
+
+    def utilization(self, handle: Any) -> int:
+        """Percent of the time, lately, in which a kernel ran."""
+        return int(self.ask("nvmlDeviceGetUtilizationRates", handle).gpu)
+
+    def power(self, handle: Any) -> float:
+        """Drawn now, in watts."""
+        return float(self.ask("nvmlDeviceGetPowerUsage", handle)) / 1000
 
     def processes(self, kind: str, handle: Any) -> list[tuple[int, int | None]]:
         """The pids of `kind` ("Compute" or "Graphics") on a device, and their device bytes."""
