@@ -69,7 +69,6 @@ class NvmlDevices:
             device = entry.device
             if asleep and normal_bus_id(device.pci_bus_id or "") in asleep:
                 samples.append(self.blank(device, notices.ASLEEP_REASON))
-                refusals.append(None)
                 continue
             sample, refusal = self._turn(entry, request)
             samples.append(sample)
@@ -77,7 +76,7 @@ class NvmlDevices:
             if refusal is not None:
                 self._entries[position] = DownDevice(device, refusal)
         broken = [refusal for refusal in refusals if refusal and refusal.code in SESSION_BROKEN]
-        if broken and len(broken) == len(refusals):
+        if broken and None not in refusals:
             raise broken[0]
         for entry in self._entries:
             if isinstance(entry, DownDevice):

@@ -195,6 +195,18 @@ def test_a_reload_of_a_container_s_permissions_is_healed_at_once(
     assert all(sample.used_bytes is not None for sample in reading.devices)
 
 
+def test_a_lost_gpu_does_not_hide_that_the_session_broke(
+    eight: FakeNvml, new_source: NewSource
+) -> None:
+    source = new_source()
+    eight.lose(5)
+    source.read(WATCHED)
+    source.read(WATCHED)
+    eight.break_session()
+    stale = [sample.device.index for sample in source.read(WATCHED).devices if sample.stale]
+    assert stale == [5]
+
+
 def test_somebody_else_shuts_nvml_down(loaded_nvml: FakeNvml, source: NvmlSource) -> None:
     source.read(WATCHED)
     pynvml.nvmlShutdown()
