@@ -50,18 +50,17 @@ def tree_resident_bytes(pids: Iterable[int]) -> dict[int, int | None]:
             total = None
         except (*_GONE, ValueError, OverflowError):
             continue
-        for descendant in _descendants(pid, children, wanted):
-            total = _add(total, descendant)
+        if total is not None:
+            total += sum(map(_resident, _descendants(pid, children, wanted)))
         totals[pid] = total
     return totals
 
 
-def _add(total: int | None, pid: int) -> int | None:
+def _resident(pid: int) -> int:
     try:
-        resident = psutil.Process(pid).memory_info().rss
-    except _GONE:  # it ended meanwhile; another user's process can't be a kernel's for long
-        return total
-    return resident + (total or 0)
+        return int(psutil.Process(pid).memory_info().rss)
+    except _GONE:  # it ended meanwhile, or became another user's (sudo)
+        return 0
 
 
 def _descendants(pid: int, children: dict[int, list[int]], apart: dict[int, None]) -> Iterable[int]:

@@ -92,6 +92,23 @@ def test_a_hanging_call_returns_when_restored(loaded_nvml: FakeNvml) -> None:
     assert not thread.is_alive()
 
 
+def test_what_a_peer_asks_is_answered_as_a_card_without_nvlink_does(
+    loaded_nvml: FakeNvml,
+) -> None:
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    with pytest.raises(pynvml.NVMLError_NotSupported):
+        pynvml.nvmlDeviceGetNvLinkVersion(handle, 0)
+    fields = [(pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, link) for link in range(4)]
+    values = pynvml.nvmlDeviceGetFieldValues(handle, fields)
+    assert [value.nvmlReturn for value in values] == [NOT_SUPPORTED] * 4
+    assert pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle) == 4
+    assert pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle) == 16
+    started = time.perf_counter()
+    assert pynvml.nvmlDeviceGetPcieThroughput(handle, pynvml.NVML_PCIE_UTIL_TX_BYTES) > 0
+    assert time.perf_counter() - started >= 0.02, "the real one blocks for 20 ms"
+
+
 def test_slices_list_their_own_processes(loaded_nvml: FakeNvml) -> None:
     for _ in range(2):
         loaded_nvml.add_slice(0, 5 * GIB)
