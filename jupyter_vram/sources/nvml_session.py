@@ -88,7 +88,9 @@ class NvmlSession:
 
     def _failed(self, failure: NvmlUnavailable, cost_s: float) -> NvmlUnavailable:
         if self._failure is None or self._failure.code != failure.code:
-            _log.warning("%s (%s)", failure, failure.code)
+            # A machine without an NVIDIA GPU is no cause for a warning.
+            absent = failure.code == "nvml-library-missing"
+            _log.log(logging.INFO if absent else logging.WARNING, "%s", failure)
         self._failure = NvmlUnavailable(failure.code, str(failure))
         self._retry.failed(cost_s)
         return failure

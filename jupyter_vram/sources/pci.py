@@ -44,31 +44,34 @@ def normal_bus_id(bus_id: str) -> str:
 
 
 class PciBus:
-    """Reads the power state of every NVIDIA GPU; which there are is looked up at `scan`."""
+    """Tells the power state of every NVIDIA GPU that the last `scan` found."""
 
     def __init__(self, sys_root: Path = Path("/sys"), proc_root: Path = Path("/proc")) -> None:
         self._devices = sys_root / "bus/pci/devices"
         self._driver = proc_root / "driver/nvidia/gpus"
-        self._found: tuple[Path, ...] = ()
+        self._found: tuple[tuple[Path, bool], ...] = ()
 
     def scan(self) -> None:
-        """Look up which NVIDIA GPUs are on the bus."""
+        """Look up which NVIDIA GPUs are on the bus, and which of them may sleep."""
         try:
             folders = sorted(self._devices.iterdir())
         except OSError:  # no PCI bus, or none to be seen from here
             folders = []
-        self._found = tuple(folder for folder in folders if _is_nvidia_gpu(folder))
+        self._found = tuple(
+            (folder, _line(folder / "power/control") == "auto")
+            for folder in folders
+            if _is_nvidia_gpu(folder)
+        )
 
     def gpus(self) -> tuple[PciGpu, ...]:
-        """The GPUs of the last `scan`, with their power state now."""
+        """The GPUs of the last `scan`; their power state is read now, if they may sleep."""
         return tuple(
             PciGpu(
                 folder.name,
-                asleep=(may_sleep := _line(folder / "power/control") == "auto")
-                and _line(folder / "power/runtime_status") in _ASLEEP,
+                asleep=may_sleep and _line(folder / "power/runtime_status") in _ASLEEP,
                 may_sleep=may_sleep,
             )
-            for folder in self._found
+            for folder, may_sleep in self._found
         )
 
     def driver_entries(self) -> Iterator[DriverEntry]:

@@ -41,19 +41,21 @@ typedef struct opaque *handle_t;
 
 /* Mapped once and kept: a thread may still sleep in a call when another shuts the library down. */
 static struct state *mapped;
-static char mapped_path[4096];
+static struct stat mapped_file;
 static atomic_int references;
 static atomic_uint session;
 static atomic_uint epoch; /* of handles: those from before a shutdown are not valid after it */
 
 static int map_state(void) {
   const char *path = getenv("FAKE_NVML_STATE");
-  if (!path || strlen(path) >= sizeof mapped_path) return DRIVER_NOT_LOADED;
-  if (mapped && !strcmp(path, mapped_path)) return SUCCESS;
-  int file = open(path, O_RDWR | O_CLOEXEC);
+  int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
   if (file < 0) return DRIVER_NOT_LOADED;
   struct stat status;
   int fits = !fstat(file, &status) && (size_t)status.st_size >= sizeof(struct state);
+  if (mapped && fits && status.st_dev == mapped_file.st_dev && status.st_ino == mapped_file.st_ino) {
+    close(file);
+    return SUCCESS;
+  }
   void *address = fits ? mmap(NULL, sizeof(struct state), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
                        : MAP_FAILED;
   close(file);
@@ -65,7 +67,7 @@ static int map_state(void) {
     return ARGUMENT_VERSION_MISMATCH;
   }
   mapped = state;
-  strcpy(mapped_path, path);
+  mapped_file = status;
   return SUCCESS;
 }
 

@@ -109,6 +109,8 @@ class FakeNvml:
         self.without = tuple(without)
         size = ctypes.sizeof(layout.State)
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        # A new file, never the old one cut short: someone may still have that one mapped.
+        self.path.unlink(missing_ok=True)
         self.path.write_bytes(bytes(size))
         with self.path.open("r+b") as file:
             self._state = layout.State.from_buffer(mmap.mmap(file.fileno(), size))
