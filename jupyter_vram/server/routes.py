@@ -35,6 +35,14 @@ class VramHandler(APIHandler):
         self.set_header("Cache-Control", "no-store")
         return self.finish(text)
 
+    def refuse(self, status: int, sentence: str) -> Any:
+        """End as Jupyter's errors do, but with a sentence that may hold the client's words.
+
+        An `HTTPError`'s message is a format: each "%" would be doubled.
+        """
+        self.set_status(status)
+        return self.answer(encode({"message": sentence, "reason": None}))
+
 
 class SnapshotHandler(VramHandler):
     """``GET snapshot``."""
@@ -55,18 +63,15 @@ class HistoryHandler(VramHandler):
         """What one device's memory was."""
         device_id = self.get_query_argument("device", None)
         if not device_id:
-            raise web.HTTPError(400, "Name a device: history?device=<id of a device>")
+            await self.refuse(400, "Name a device: history?device=<id of a device>")
+            return
         try:
             seconds = seconds_from(self.get_query_argument("seconds", None))
             points = points_from(self.get_query_argument("points", None))
             text = await self.service.history_of(device_id, seconds, points)
         except BadRequestError as error:
-            raise web.HTTPError(400, _literal(error)) from error
+            await self.refuse(400, str(error))
         except HistoryError as error:
-            raise web.HTTPError(404, _literal(error)) from error
-        await self.answer(text)
-
-
-def _literal(error: Exception) -> str:
-    # An HTTPError's message is a format: a "%" from the client's words must stay one.
-    return str(error).replace("%", "%%")
+            await self.refuse(404, str(error))
+        else:
+            await self.answer(text)

@@ -58,7 +58,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
             self._seconds = seconds_from(self.get_query_argument("seconds", None))
             self._points = points_from(self.get_query_argument("points", None))
         except BadRequestError as error:
-            raise web.HTTPError(400, str(error).replace("%", "%%")) from error
+            raise web.HTTPError(400, str(error)) from error
         await super().get(*args, **kwargs)
 
     def open(self, *_args: Any, **_kwargs: Any) -> None:
