@@ -112,8 +112,8 @@ class VramApp(ExtensionApp):
             server.event_logger,
             server.kernel_manager,
             sessions,
-            # A reader remembers what it read, so each thread has its own.
-            ReportReader().read,
+            # In threads of its own, and a reader is for one thread.
+            lambda path: ReportReader().read(path),
             self.load_kernels_after_s if self.load_kernels else None,
         )
         self.settings[SERVICE] = self.service

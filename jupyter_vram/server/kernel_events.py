@@ -68,7 +68,8 @@ class KernelEvents:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _on_action(self, _logger: Any, _schema_id: str, data: dict[str, Any]) -> None:
+    async def _on_action(self, *, data: dict[str, Any], **_: Any) -> None:
+        # Called inside the kernel's start: a signature that does not fit would break that.
         if data.get("status") == "error" or data.get("action") == "interrupt":
             return
         self._spawn(self._refresh())
