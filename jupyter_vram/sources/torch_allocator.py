@@ -1,0 +1,173 @@
+"""torch's caching allocator, as it is in this process: the only caller of torch's memory calls.
+
+Never imports torch, and never initialises CUDA: each call below would create a context of hundreds
+of MB if torch had none yet, so none is made before ``torch.cuda.is_initialized()``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from jupyter_vram.model.kernel_report import AllocatorStats, TorchState
+
+ROCM = (
+    "This kernel's torch is built for AMD GPUs (ROCm), and only NVIDIA GPUs are shown: to use one,"
+    " install a CUDA build of torch in the kernel's environment."
+)
+FORKED = (
+    "CUDA was initialised before this process was forked, so torch can't use it here: start such"
+    " processes by the method `spawn`."
+)
+NO_UUID = (
+    "This kernel's torch can't tell which GPU it uses, so its memory stands undivided: torch 2.4 or"
+    " newer can."
+)
+
+_ERRORS = (RuntimeError, AssertionError, AttributeError, TypeError, ValueError, LookupError)
+"""What torch raises: for a lost GPU or a pluggable allocator, or where a release moved things."""
+
+_device_ids: dict[int, str] = {}
+"""CUDA ordinal → UUID: fixed once CUDA is initialised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TorchReading:
+    """The allocator at one moment."""
+
+    torch_state: TorchState
+    torch_version: str | None = None
+    devices: tuple[AllocatorStats, ...] = ()
+    """Those that torch has reserved memory of, and the calling thread's current one."""
+    problem: str | None = None
+    """A sentence, where a figure should be here and is not."""
+
+
+def read() -> TorchReading:
+    """Read now, in well under a millisecond, from any thread. Never raises."""
+    torch, cuda = _loaded("torch"), _loaded("torch.cuda")
+    if torch is None or cuda is None:
+        return TorchReading(torch_state="not_imported")
+    version = str(getattr(torch, "__version__", "")) or None
+    builds = getattr(torch, "version", None)
+    if getattr(builds, "hip", None):
+        return TorchReading(torch_state="no_cuda_build", torch_version=version, problem=ROCM)
+    if not getattr(builds, "cuda", None):
+        return TorchReading(torch_state="no_cuda_build", torch_version=version)
+    if not _is_initialized(cuda):
+        forked = getattr(cuda, "_is_in_bad_fork", bool)()
+        return TorchReading(
+            torch_state="cuda_not_initialized",
+            torch_version=version,
+            problem=FORKED if forked else None,
+        )
+    devices, problem = _devices(cuda)
+    return TorchReading(
+        torch_state="cuda_initialized", torch_version=version, devices=devices, problem=problem
+    )
+
+
+def _loaded(name: str) -> ModuleType | None:
+    """A module, if its import has ended: another thread may be in the middle of it."""
+    module = sys.modules.get(name)
+    if not isinstance(module, ModuleType):
+        return None
+    importing = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    return None if importing else module
+
+
+def _is_initialized(cuda: Any) -> bool:
+    try:
+        return bool(cuda.is_initialized())
+    except _ERRORS:
+        return False
+
+
+def _devices(cuda: Any) -> tuple[tuple[AllocatorStats, ...], str | None]:
+    try:
+        count, current = cuda.device_count(), cuda.current_device()
+        backend = cuda.get_allocator_backend()
+    except _ERRORS as error:
+        return (), _unreadable(error)
+    readings = [_device(cuda, ordinal, current, backend) for ordinal in range(count)]
+    problems = [reading for reading in readings if isinstance(reading, str)]
+    devices = tuple(reading for reading in readings if isinstance(reading, AllocatorStats))
+    return devices, problems[0] if problems else None
+
+
+def _device(cuda: Any, ordinal: int, current: int, backend: str) -> AllocatorStats | str | None:
+    """One device, a sentence if it can't be read, or ``None`` if torch doesn't use it.
+
+    One that fails (a lost GPU) must not hide the others.
+    """
+    try:
+        stats = cuda.memory_stats_as_nested_dict(ordinal)
+        if ordinal != current and not _bytes(stats, "reserved_bytes", "peak"):
+            return None
+        device_id = _device_id(cuda, ordinal)
+        if device_id is None:
+            return NO_UUID
+        return _allocator_stats(device_id, ordinal, stats, native=backend == "native")
+    except _ERRORS as error:
+        return _unreadable(error)
+
+
+def _allocator_stats(
+    device_id: str, ordinal: int, stats: Mapping[str, Any], *, native: bool
+) -> AllocatorStats:
+    allocated = _bytes(stats, "allocated_bytes", "current")
+    reserved = _bytes(stats, "reserved_bytes", "current")
+    if allocated is None or reserved is None:
+        raise LookupError("it names no bytes allocated or reserved")
+
+    # CUDA's own asynchronous allocator leaves at 0 what it doesn't know.
+    def known(name: str) -> int | None:
+        return _bytes(stats, name, "current") if native else None
+
+    return AllocatorStats(
+        device_id=device_id,
+        ordinal=ordinal,
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
+        active_bytes=known("active_bytes"),
+        requested_bytes=known("requested_bytes"),
+        inactive_split_bytes=known("inactive_split_bytes"),
+        peak_allocated_bytes=_bytes(stats, "allocated_bytes", "peak"),
+        peak_reserved_bytes=_bytes(stats, "reserved_bytes", "peak"),
+        alloc_retries=stats.get("num_alloc_retries") if native else None,
+        ooms=stats.get("num_ooms") if native else None,
+    )
+
+
+def _bytes(stats: Mapping[str, Any], name: str, moment: str) -> int | None:
+    """One figure over all pools; ``None`` where this release of torch has no such figure."""
+    try:
+        return int(stats[name]["all"][moment])
+    except (LookupError, TypeError):
+        return None
+
+
+def _device_id(cuda: Any, ordinal: int) -> str | None:
+    known = _device_ids.get(ordinal)
+    if known is None:
+        properties = cuda.get_device_properties(ordinal)
+        uuid = str(getattr(properties, "uuid", "") or "")
+        if not uuid:
+            return None
+        known = _device_ids[ordinal] = _nvml_spelling(uuid, str(properties.name))
+    return known
+
+
+def _nvml_spelling(uuid: str, name: str) -> str:
+    """CUDA gives a slice's UUID bare, as it does a whole GPU's; only the names tell them apart."""
+    if uuid.startswith(("GPU-", "MIG-")):
+        return uuid
+    return f"{'MIG' if ' MIG ' in f' {name} ' else 'GPU'}-{uuid.lower()}"
+
+
+def _unreadable(error: Exception) -> str:
+    first_line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return f"torch could not tell what its allocator holds ({first_line[:200]})."
