@@ -402,6 +402,14 @@ def test_a_turn_of_eight_gpus_is_cheap(eight: FakeNvml, new_source: NewSource) -
     assert min(durations) < 0.003
 
 
+def test_a_figure_with_all_bits_set_is_no_figure(loaded_nvml: FakeNvml, source: NvmlSource) -> None:
+    gpu = loaded_nvml.device(0)
+    gpu.utilization_percent = gpu.temperature_c = gpu.power_mw = 0xFFFFFFFF
+    sample = only(source)
+    assert sample.utilization_percent is sample.temperature_c is sample.power_w is None
+    assert set(sample.reasons) == {"utilization_percent", "temperature_c", "power_w"}
+
+
 def test_every_field_that_is_unknown_has_a_reason(
     loaded_nvml: FakeNvml, source: NvmlSource
 ) -> None:

@@ -111,6 +111,32 @@ def test_unwatched_backs_off_and_a_watcher_ends_that(
     assert len(source.read(WATCHED).devices) == 1
 
 
+def test_each_time_it_works_ends_the_back_off(
+    loaded_nvml: FakeNvml, source: NvmlSource, clock: Clock
+) -> None:
+    for _ in range(3):
+        loaded_nvml.fail_init(DRIVER_NOT_LOADED)
+        for _ in range(20):
+            source.read(UNWATCHED)
+            clock.now += 1
+        loaded_nvml.restore()
+        clock.now += 60
+        assert len(source.read(UNWATCHED).devices) == 1
+        loaded_nvml.fail_init(DRIVER_NOT_LOADED)
+        source.read(UNWATCHED)
+        loaded_nvml.restore()
+        clock.now += 3
+        assert not source.read(UNWATCHED).devices[0].stale
+
+
+def test_what_fails_from_the_start_is_not_tried_twice_in_one_turn(
+    loaded_nvml: FakeNvml, source: NvmlSource
+) -> None:
+    loaded_nvml.fail("nvmlDeviceGetCount_v2", UNKNOWN)
+    assert codes(source.read(WATCHED)) == ["nvml-unknown-error"]
+    assert loaded_nvml.calls("nvmlInitWithFlags") == 1
+
+
 def test_a_failure_that_lasts_keeps_its_memory(loaded_nvml: FakeNvml, source: NvmlSource) -> None:
     """An exception raised again and again would hold every frame that it went through."""
     loaded_nvml.fail_init(DRIVER_NOT_LOADED)

@@ -33,6 +33,27 @@ def test_the_unmodified_pynvml_finds_it_in_a_new_process(fake_nvml: FakeNvml) ->
     assert int(output) == 3 * GIB
 
 
+def test_another_process_is_scripted_while_it_runs(fake_nvml: FakeNvml) -> None:
+    code = (
+        "import sys, pynvml as p; p.nvmlInit(); h = p.nvmlDeviceGetHandleByIndex(0)\n"
+        "for _ in sys.stdin:\n"
+        "    print(p.nvmlDeviceGetMemoryInfo(h, version=p.nvmlMemory_v2).used, flush=True)"
+    )
+    pipe = subprocess.PIPE
+    environment = {**os.environ, **fake_nvml.env()}
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for used in (GIB, 2 * GIB, 0):
+            fake_nvml.device(0).used_bytes = used
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert int(child.stdout.readline()) == used
+        child.stdin.close()
+    assert fake_nvml.calls("nvmlDeviceGetMemoryInfo_v2") == 3
+
+
 def test_a_change_is_seen_by_the_next_call(loaded_nvml: FakeNvml) -> None:
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
@@ -54,6 +75,11 @@ def test_a_fault_is_of_one_function_and_device(tmp_path: Path) -> None:
             pynvml.nvmlDeviceGetHandleByIndex(1)
         fake.restore()
         assert pynvml.nvmlDeviceGetPowerUsage(first) > 0
+        with pytest.raises(pynvml.NVMLError_GpuIsLost):
+            pynvml.nvmlDeviceGetPowerUsage(second)
+        pynvml.nvmlShutdown()
+        pynvml.nvmlInit()
+        assert pynvml.nvmlDeviceGetPowerUsage(pynvml.nvmlDeviceGetHandleByIndex(1)) > 0
 
 
 def test_an_absent_function_is_not_found(tmp_path: Path) -> None:

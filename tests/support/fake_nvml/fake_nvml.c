@@ -25,6 +25,7 @@ enum nvml_return {
   NOT_FOUND = 6,
   INSUFFICIENT_SIZE = 7,
   DRIVER_NOT_LOADED = 9,
+  GPU_IS_LOST = 15,
   ARGUMENT_VERSION_MISMATCH = 25,
   UNKNOWN = 999
 };
@@ -45,6 +46,9 @@ static struct stat mapped_file;
 static atomic_int references;
 static atomic_uint session;
 static atomic_uint epoch; /* of handles: those from before a shutdown are not valid after it */
+
+/* The session in which a GPU was last seen lost: it stays lost for the rest of it. */
+static atomic_uint lost_in[MAX_GPUS + MAX_SLICES];
 
 static int map_state(void) {
   const char *path = getenv("FAKE_NVML_STATE");
@@ -110,13 +114,19 @@ static struct device *device_of(handle_t handle) {
 
 static unsigned slot_of(const struct device *device) { return device - mapped->devices; }
 
+static int device_fault(enum function function, const struct device *device) {
+  unsigned slot = slot_of(device);
+  sleep_while(&device->delays_us[function]);
+  if (device->fault == GPU_IS_LOST) lost_in[slot] = epoch;
+  if (lost_in[slot] == epoch) return GPU_IS_LOST;
+  return device->fault ? device->fault : device->faults[function];
+}
+
 static int enter_device(enum function function, handle_t handle, struct device **device) {
   int result = enter(function);
   if (result) return result;
   *device = device_of(handle);
-  if (!*device) return INVALID_ARGUMENT;
-  sleep_while(&(*device)->delays_us[function]);
-  return (*device)->fault ? (*device)->fault : (*device)->faults[function];
+  return *device ? device_fault(function, *device) : INVALID_ARGUMENT;
 }
 
 #define ENTER(function)                      \
@@ -199,9 +209,7 @@ API int nvmlDeviceGetCount_v2(unsigned *count) {
 API int nvmlDeviceGetHandleByIndex_v2(unsigned index, handle_t *handle) {
   ENTER(nvmlDeviceGetHandleByIndex_v2);
   if (index >= mapped->gpu_count) return INVALID_ARGUMENT;
-  struct device *device = &mapped->devices[index];
-  sleep_while(&device->delays_us[ID_nvmlDeviceGetHandleByIndex_v2]);
-  int fault = device->fault ? device->fault : device->faults[ID_nvmlDeviceGetHandleByIndex_v2];
+  int fault = device_fault(ID_nvmlDeviceGetHandleByIndex_v2, &mapped->devices[index]);
   if (fault) return fault;
   *handle = handle_of(index);
   return SUCCESS;

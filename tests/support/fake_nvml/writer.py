@@ -220,7 +220,10 @@ class FakeNvml:
         self._state.devices[self._slots_of(index)[number]].faults[_slot(function)] = code
 
     def lose(self, index: int, code: int = GPU_IS_LOST) -> None:
-        """Let every call on a GPU fail, until `restore`."""
+        """Let every call on a GPU fail, until `restore`.
+
+        A process that saw it lost must also initialise the library anew to see it again.
+        """
         self._state.devices[index].fault = code
 
     def break_session(self) -> None:
