@@ -1,0 +1,177 @@
+"""Real kernels, started as the browser starts them, on the stand-in's GPUs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from support.fake_nvml import FakeNvml, FakeProcess
+from wire.schema import check
+
+GIB = 1 << 30
+
+pytestmark = pytest.mark.timeout(240)
+
+
+class Notebook:
+    """A notebook's session, and a way to run code in its kernel."""
+
+    def __init__(self, server: Any, fetch: Callable[..., Awaitable[Any]], model: Any) -> None:
+        self._server = server
+        self._fetch = fetch
+        self.session_id = model["id"]
+        self.kernel_id = model["kernel"]["id"]
+
+    @property
+    def manager(self) -> Any:
+        return self._server.kernel_manager.get_kernel(self.kernel_id)
+
+    @property
+    def pid(self) -> int:
+        return int(self.manager.provisioner.pid)
+
+    async def call(self, *path: str, method: str, body: Any = None) -> Any:
+        text = None if body is None else json.dumps(body)
+        return await self._fetch(
+            *path, method=method, body=text, allow_nonstandard_methods=True, request_timeout=120
+        )
+
+    async def run(self, code: str) -> str:
+        """What `code` prints."""
+        client = self.manager.client()
+        client.start_channels(hb=False)
+        try:
+            await client.wait_for_ready(timeout=120)
+            printed: list[str] = []
+            await client.execute_interactive(
+                code,
+                timeout=120,
+                output_hook=lambda m: printed.append(m["content"].get("text", "")),
+            )
+        finally:
+            client.stop_channels()
+        return "".join(printed)
+
+
+@pytest.fixture
+def start(
+    get: Any, jp_serverapp: Any, jp_fetch: Callable[..., Awaitable[Any]], jp_asyncio_loop: Any
+) -> Iterator[Any]:
+    """`await start("a.ipynb")`: a `Notebook`; its kernel is shut down after the test."""
+
+    async def start_one(path: str, **fields: Any) -> Notebook:
+        kernel = {"name": "python3", **fields.pop("kernel", {})}
+        body = {"path": path, "type": "notebook", "name": "", "kernel": kernel, **fields}
+        response = await jp_fetch(
+            "api", "sessions", method="POST", body=json.dumps(body), request_timeout=120
+        )
+        return Notebook(jp_serverapp, jp_fetch, json.loads(response.body))
+
+    yield start_one
+    jp_asyncio_loop.run_until_complete(jp_serverapp.kernel_manager.shutdown_all(now=True))
+
+
+@pytest.fixture
+def kernel_when(get: Any) -> Callable[..., Awaitable[Any]]:
+    """`await kernel_when(notebook, wanted)`: the kernel's view, once it is as `wanted`."""
+
+    async def wait(
+        notebook: Notebook, wanted: Callable[[Any], Any] = bool, timeout_s: float = 60
+    ) -> Any:
+        deadline = time.monotonic() + timeout_s
+        view = None
+        while time.monotonic() < deadline:
+            snapshot = await get("snapshot")
+            check(snapshot, "snapshot")
+            views = {view["kernel_id"]: view for view in snapshot["kernels"]}
+            view = views.get(notebook.kernel_id)
+            if view is not None and wanted(view):
+                return view
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"never as wanted; at last {view}")
+
+    return wait
+
+
+def charge(nvml: FakeNvml, *charges: tuple[int, int]) -> None:
+    nvml.device(0).used_bytes = sum(size for _, size in charges) + GIB
+    nvml.set_processes(0, [FakeProcess(pid, size) for pid, size in charges])
+
+
+async def test_a_notebook_is_told_by_name_and_its_process_by_the_tree(
+    start: Any, kernel_when: Any, get: Any, loaded_nvml: FakeNvml
+) -> None:
+    notebook = await start("work/train.ipynb")
+    child = int(
+        await notebook.run(
+            "import subprocess, sys\n"
+            "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+            "print(p.pid)"
+        )
+    )
+    try:
+        charge(loaded_nvml, (notebook.pid, 2 * GIB), (child, GIB), (os.getppid(), 3 * GIB))
+        view = await kernel_when(notebook, lambda v: v["devices"])
+        (share,) = view["devices"]
+        assert (view["name"], view["paths"]) == ("train.ipynb", ["work/train.ipynb"])
+        assert share["process_bytes"] == 3 * GIB
+        assert sum(share["parts"].values()) == 3 * GIB
+        (device,) = (await get("snapshot"))["devices"]
+        assert device["other_bytes"] == 3 * GIB
+        owners = {p["pid"]: p["owner"] for p in device["processes"]}
+        assert owners == {notebook.pid: "kernel", child: "kernel", os.getppid(): "other"}
+    finally:
+        await notebook.run("p.kill(); p.wait()")
+
+
+async def test_names_follow_the_sessions(start: Any, kernel_when: Any) -> None:
+    notebook = await start("first.ipynb")
+    await kernel_when(notebook, lambda v: v["name"] == "first.ipynb")
+    await notebook.call(
+        "api", "sessions", notebook.session_id, method="PATCH", body={"path": "renamed.ipynb"}
+    )
+    await kernel_when(notebook, lambda v: v["name"] == "renamed.ipynb")
+    await start("second.ipynb", kernel={"id": notebook.kernel_id, "name": None})
+    view = await kernel_when(notebook, lambda v: len(v["paths"]) == 2)
+    assert view["paths"] == ["renamed.ipynb", "second.ipynb"]
+
+
+async def test_a_kernel_without_a_document(
+    get: Any, jp_serverapp: Any, jp_fetch: Any, kernel_when: Any
+) -> None:
+    response = await jp_fetch("api", "kernels", method="POST", body="{}", request_timeout=120)
+    kernel_id = json.loads(response.body)["id"]
+    notebook = Notebook(jp_serverapp, jp_fetch, {"id": "", "kernel": {"id": kernel_id}})
+    try:
+        view = await kernel_when(notebook)
+        assert view["name"] == f"kernel {kernel_id[:8]} (no notebook)"
+        assert view["paths"] == []
+    finally:
+        await jp_serverapp.kernel_manager.shutdown_all(now=True)
+
+
+async def test_a_restart_has_another_process_and_a_shutdown_none(
+    start: Any, kernel_when: Any, get: Any, loaded_nvml: FakeNvml
+) -> None:
+    notebook = await start("a.ipynb")
+    charge(loaded_nvml, (notebook.pid, 2 * GIB))
+    await kernel_when(notebook, lambda v: v["devices"])
+    old = notebook.pid
+    await notebook.call("api", "kernels", notebook.kernel_id, "restart", method="POST")
+    assert notebook.pid != old
+    charge(loaded_nvml, (notebook.pid, GIB))
+    view = await kernel_when(
+        notebook, lambda v: v["devices"] and v["devices"][0]["process_bytes"] == GIB
+    )
+    assert view["pid"] == notebook.pid
+    await notebook.call("api", "sessions", notebook.session_id, method="DELETE")
+    deadline = time.monotonic() + 30
+    while (await get("snapshot"))["kernels"]:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
