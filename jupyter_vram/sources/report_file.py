@@ -74,6 +74,21 @@ def remove_report(path: Path) -> None:
         os.unlink(_in(path.parent, path.name, folder), dir_fd=folder)
 
 
+def remove_orphans(folder: Path) -> None:
+    """Remove the reports of killed kernels: those whose connection file is gone.
+
+    Raises:
+        ReportError: the folder is not the user's own.
+        OSError: it can't be read.
+    """
+    with contextlib.suppress(FileNotFoundError), _own_folder(folder):
+        kernels = {connection.stem for connection in folder.parent.iterdir()}
+        for left in folder.iterdir():
+            # "kernel-1.json", or what a kernel was writing when it was killed: ".kernel-1.json…"
+            if left.name.lstrip(".").partition(".json")[0] not in kernels:
+                left.unlink(missing_ok=True)
+
+
 class ReportReader:
     """Reads reports, and parses each only once. Not thread safe: one reader per thread."""
 
