@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import time
@@ -11,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_vram.analysis.kernel_reasons import NO_PACKAGE, STALE
+from jupyter_vram.model.kernel_report import AllocatorStats, KernelReport
+from jupyter_vram.sources.report_file import report_path, write_report
 from support.fake_nvml import FakeNvml, FakeProcess
 from wire.schema import check
 
@@ -128,6 +132,61 @@ async def test_a_notebook_is_told_by_name_and_its_process_by_the_tree(
         assert owners == {notebook.pid: "kernel", child: "kernel", os.getppid(): "other"}
     finally:
         await notebook.run("p.kill(); p.wait()")
+
+
+@pytest.mark.parametrize("vram_config", [{"load_kernels": False}])
+async def test_a_kernels_own_report_is_joined_by_the_devices_uuid(
+    start: Any,
+    kernel_when: Any,
+    get: Any,
+    loaded_nvml: FakeNvml,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JUPYTER_VRAM_KERNEL", "0")  # the test writes the report
+    notebook = await start("train.ipynb")
+    await notebook.run("")
+    await kernel_when(notebook, lambda v: v["reason"] == NO_PACKAGE)
+    charge(loaded_nvml, (notebook.pid, 3 * GIB))
+    own = AllocatorStats(
+        device_id=loaded_nvml.device(0).uuid,
+        ordinal=0,
+        allocated_bytes=GIB,
+        reserved_bytes=2 * GIB,
+        peak_allocated_bytes=2 * GIB,
+    )
+    report = KernelReport(
+        pid=notebook.pid,
+        written_at=time.time(),
+        period_s=3600,
+        package_version="0",
+        torch_state="cuda_initialized",
+        devices=(own,),
+    )
+    write_report(report_path(notebook.manager.connection_file), report)
+    view = await kernel_when(
+        notebook, lambda v: v["devices"] and len(v["devices"][0]["parts"]) == 3
+    )
+    (share,) = view["devices"]
+    assert share["parts"] == {"allocated": GIB, "reserved_free": GIB, "context": GIB}
+    assert (share["peak_allocated_bytes"], view["stale"], view["reason"]) == (2 * GIB, False, None)
+    # A driver that names processes without their memory (WSL 2, WDDM): the report stands alone.
+    loaded_nvml.set_processes(0, [FakeProcess(notebook.pid, None)])
+    view = await kernel_when(notebook, lambda v: "context" not in v["devices"][0]["parts"])
+    assert view["devices"][0]["parts"] == {"allocated": GIB, "reserved_free": GIB}
+    (device,) = (await get("snapshot"))["devices"]
+    assert device["unattributed_bytes"] == 2 * GIB
+    assert "WSL" in device["reasons"]["unattributed_bytes"]
+    # And a report that is too old is shown, and marked.
+    old = dataclasses.replace(report, written_at=time.time() - 10, period_s=0.5)
+    write_report(report_path(notebook.manager.connection_file), old)
+    view = await kernel_when(notebook, lambda v: v["stale"])
+    assert view["reason"] == STALE
+    assert view["report_age_s"] >= 10
+    path = report_path(notebook.manager.connection_file)
+    path.write_text("{}")
+    view = await kernel_when(notebook, lambda v: "schema version" in (v["reason"] or ""))
+    path.unlink()
+    await kernel_when(notebook, lambda v: v["reason"] == NO_PACKAGE)
 
 
 async def test_names_follow_the_sessions(start: Any, kernel_when: Any) -> None:
