@@ -12,7 +12,7 @@ from jupyter_vram.errors import NvmlUnavailable
 from jupyter_vram.model.device import Device
 from jupyter_vram.sources import nvml_notices as notices
 from jupyter_vram.sources.nvml_devices import ENUMERATE_S, NvmlDevices
-from jupyter_vram.sources.nvml_errors import NvmlRefusal
+from jupyter_vram.sources.nvml_errors import UNINITIALIZED, NvmlRefusal
 from jupyter_vram.sources.nvml_session import NvmlSession
 from jupyter_vram.sources.pci import PciBus, PciGpu
 from jupyter_vram.sources.source import Reading, ReadRequest
@@ -76,14 +76,15 @@ class NvmlSource:
         try:
             reading = self._devices.read(self._session, request, asleep)
         except NvmlRefusal as refusal:
-            if not was_open:
+            # Only somebody else in this process can have shut down what was just initialised.
+            if not was_open and refusal.code != UNINITIALIZED:
                 raise self._session.broke(refusal) from refusal
             reading = self._read_anew(request, asleep)
         self._session.works()
         return reading
 
     def _read_anew(self, request: ReadRequest, asleep: Collection[str]) -> Reading:
-        """What worked broke as a whole: initialising NVML again often heals that at once."""
+        """Nothing answers any more: initialising NVML again often heals that at once."""
         self._let_go()
         self._session.reopen()
         try:

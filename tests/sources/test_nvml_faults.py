@@ -239,6 +239,22 @@ def test_somebody_else_shuts_nvml_down(loaded_nvml: FakeNvml, source: NvmlSource
     assert source.read(WATCHED).devices[0].used_bytes == 0
 
 
+def test_somebody_else_shuts_nvml_down_while_it_starts(
+    loaded_nvml: FakeNvml, source: NvmlSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = pynvml.nvmlDeviceGetCount
+
+    def shut_down_and_count() -> int:
+        monkeypatch.undo()
+        pynvml.nvmlShutdown()
+        return int(count())
+
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", shut_down_and_count)
+    reading = source.read(WATCHED)
+    assert reading.notices == ()
+    assert reading.devices[0].used_bytes == 0
+
+
 @pytest.mark.parametrize("error", [UNKNOWN, UNINITIALIZED])
 def test_a_session_that_stays_broken_shows_what_was_there_and_waits(
     loaded_nvml: FakeNvml, source: NvmlSource, clock: Clock, error: int
