@@ -1,0 +1,184 @@
+import type { Annotations, Data, Layout, Shape } from 'plotly.js';
+import { inUnit } from '../format';
+import { ISeries } from '../owners';
+import { Unit } from '../tokens';
+import { ICellRun, IHistory } from '../wire';
+
+/** What the theme gives to a chart. */
+export interface IChartLook {
+  text: string;
+  grid: string;
+  background: string;
+  accent: string;
+  fontFamily: string;
+  color: (series: ISeries) => string;
+}
+
+export interface ITimeline {
+  history: IHistory;
+  series: ISeries[];
+  cells: ICellRun[];
+  totalBytes: number | null;
+  unit: Unit;
+  windowSeconds: number;
+  /** Seconds since the epoch: the right edge. */
+  now: number;
+  height: number;
+}
+
+export interface IFigure {
+  data: Data[];
+  layout: Partial<Layout>;
+}
+
+/** A row much later than the one before it: nobody measured in between. */
+const GAP_FACTOR = 5;
+
+/** The stacked areas of a device over time, with the cell runs marked beneath. Pure. */
+export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
+  const { history, series, unit } = chart;
+  const { times, pick } = withGaps(history.time, history.resolution_s);
+  const x = times.map(time => new Date(time * 1000));
+  const data = series.map(
+    (item): Data => ({
+      type: 'scatter',
+      mode: 'lines',
+      name: item.label,
+      x,
+      y: pick(item.values).map(value => inUnit(value, unit)),
+      stackgroup: 'bytes',
+      line: { width: 0.5, color: look.color(item), shape: 'linear' },
+      fillcolor: look.color(item),
+      hovertemplate: `%{y:.2f} ${unit}<extra>${escaped(item.label)}</extra>`
+    })
+  );
+  const total = inUnit(chart.totalBytes, unit);
+  const runs = cellMarks(chart, look);
+  const layout: Partial<Layout> = {
+    autosize: true,
+    height: chart.height,
+    margin: { l: 34, r: 8, t: 6, b: runs.shapes.length ? 40 : 24 },
+    showlegend: false,
+    hovermode: 'x unified',
+    paper_bgcolor: 'rgba(0,0,0,0)',
+    plot_bgcolor: 'rgba(0,0,0,0)',
+    font: { color: look.text, size: 10, family: look.fontFamily },
+    hoverlabel: { bgcolor: look.background, font: { color: look.text, size: 11 } },
+    xaxis: {
+      type: 'date',
+      range: [
+        new Date((chart.now - chart.windowSeconds) * 1000),
+        new Date(chart.now * 1000)
+      ] as never,
+      showgrid: false,
+      zeroline: false,
+      nticks: 4,
+      tickformat: '%H:%M:%S',
+      fixedrange: true,
+      // Not in the type declarations yet.
+      ...({ ticklabelstandoff: runs.shapes.length ? 14 : 0 } as object)
+    },
+    yaxis: {
+      range: total === null ? undefined : [0, total],
+      rangemode: 'tozero',
+      gridcolor: look.grid,
+      zeroline: false,
+      nticks: 4,
+      fixedrange: true
+    },
+    shapes: runs.shapes,
+    annotations: runs.annotations
+  };
+  return { data, layout };
+}
+
+/** Where nobody measured for a while, a row of nothing, so that no line bridges it. */
+function withGaps(
+  time: readonly number[],
+  resolution: number
+): { times: number[]; pick: (values: readonly (number | null)[]) => (number | null)[] } {
+  const times: number[] = [];
+  const from: (number | null)[] = [];
+  // The server measures every 10 s while nobody looks: that is no gap.
+  const limit = GAP_FACTOR * Math.max(resolution, 10);
+  time.forEach((moment, i) => {
+    const before = time[i - 1];
+    if (before !== undefined && moment - before > limit) {
+      times.push(before + 0.001, moment - 0.001);
+      from.push(null, null);
+    }
+    times.push(moment);
+    from.push(i);
+  });
+  return {
+    times,
+    pick: values => from.map(i => (i === null ? 0 : (values[i] ?? 0)))
+  };
+}
+
+function cellMarks(
+  chart: ITimeline,
+  look: IChartLook
+): { shapes: Partial<Shape>[]; annotations: Partial<Annotations>[] } {
+  const since = chart.now - chart.windowSeconds;
+  const visible = chart.cells.filter(cell => (cell.ended_at ?? chart.now) >= since);
+  const shapes = visible.map((cell): Partial<Shape> => {
+    const running = cell.ended_at === null;
+    // A run of a few milliseconds would be invisible.
+    const start = Math.max(cell.started_at, since);
+    const end = Math.max(cell.ended_at ?? chart.now, start + chart.windowSeconds / 200);
+    return {
+      type: 'rect',
+      xref: 'x',
+      yref: 'paper',
+      x0: new Date(start * 1000) as never,
+      x1: new Date(end * 1000) as never,
+      y0: -0.02,
+      y1: -0.07,
+      fillcolor: running ? look.accent : look.text,
+      opacity: running ? 0.9 : 0.45,
+      line: { width: 0 }
+    };
+  });
+  return { shapes, annotations: labels(chart, visible, since, look) };
+}
+
+/** Labels from the newest run backwards, as long as they don't overlap. */
+function labels(
+  chart: ITimeline,
+  cells: ICellRun[],
+  since: number,
+  look: IChartLook
+): Partial<Annotations>[] {
+  const room = chart.windowSeconds / 7;
+  const annotations: Partial<Annotations>[] = [];
+  let next = Infinity;
+  for (const cell of [...cells].reverse()) {
+    const start = Math.max(cell.started_at, since);
+    const running = cell.ended_at === null;
+    const width = running ? 2 * room : room;
+    if (start + width > next && annotations.length) {
+      continue;
+    }
+    next = start;
+    // Near the right edge there is no room to the right of the mark.
+    const rightmost = start + width > chart.now;
+    annotations.push({
+      text: `[${cell.execution_count ?? ' '}]${running ? ' running' : ''}`,
+      xref: 'x',
+      yref: 'paper',
+      x: new Date((rightmost ? chart.now : start) * 1000) as never,
+      y: -0.07,
+      xanchor: rightmost ? 'right' : 'left',
+      yanchor: 'top',
+      showarrow: false,
+      font: { size: 9, color: look.text }
+    });
+  }
+  return annotations;
+}
+
+/** Plotly reads a little HTML in labels; a notebook's name must stay text. */
+function escaped(text: string): string {
+  return text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/%\{/g, '% {');
+}

@@ -1,0 +1,77 @@
+import * as React from 'react';
+import { IChartLook, ITimeline, timelineFigure } from '../charts/timeline';
+import { loadPlotly, Plotly } from '../charts/plotly';
+import { currentTheme, palette } from '../palette';
+
+function lookOf(node: HTMLElement): IChartLook {
+  const style = getComputedStyle(node);
+  const theme = currentTheme();
+  const variable = (name: string) => style.getPropertyValue(name).trim();
+  return {
+    text: variable('--jp-ui-font-color1') || '#000',
+    grid: variable('--jp-border-color2') || '#ccc',
+    background: variable('--jp-layout-color1') || '#fff',
+    accent: palette.color('allocated', null, theme),
+    fontFamily: variable('--jp-ui-font-family') || 'sans-serif',
+    color: series => palette.color(series.kind, series.kernelId, theme)
+  };
+}
+
+/** The chart of one device. The same figures stand as text in the table beside it. */
+export function Timeline(props: { chart: ITimeline; label: string; id: string }): JSX.Element {
+  const node = React.useRef<HTMLDivElement>(null);
+  const plotly = React.useRef<Plotly | null>(null);
+  const latest = React.useRef(props.chart);
+  const [problem, setProblem] = React.useState<string | null>(null);
+  latest.current = props.chart;
+
+  const draw = React.useCallback(() => {
+    const target = node.current;
+    if (plotly.current && target && target.clientWidth > 0) {
+      const { data, layout } = timelineFigure(latest.current, lookOf(target));
+      const config = { displayModeBar: false, responsive: false };
+      void plotly.current.react(target, data, layout, config);
+    }
+  }, []);
+
+  React.useEffect(() => {
+    const target = node.current;
+    let gone = false;
+    loadPlotly().then(
+      loaded => {
+        if (!gone) {
+          plotly.current = loaded;
+          draw();
+        }
+      },
+      () => setProblem('The chart could not be loaded; the figures stand below. Reload the page.')
+    );
+    const resized = new ResizeObserver(draw);
+    if (target) {
+      resized.observe(target);
+    }
+    return () => {
+      gone = true;
+      resized.disconnect();
+      if (target && plotly.current) {
+        plotly.current.purge(target);
+      }
+    };
+  }, [draw]);
+
+  React.useEffect(draw);
+
+  if (problem) {
+    return <p className="jp-Vram-reason">{problem}</p>;
+  }
+  return (
+    <div
+      ref={node}
+      className="jp-Vram-timeline"
+      style={{ height: props.chart.height }}
+      role="img"
+      aria-label={props.label}
+      data-device={props.id}
+    />
+  );
+}
