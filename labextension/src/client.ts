@@ -25,9 +25,7 @@ export function streamUrl(settings: ServerConnection.ISettings, windowSeconds: n
   if (settings.appendToken && settings.token) {
     query.token = settings.token;
   }
-  return (
-    URLExt.join(settings.wsUrl, ...API, 'stream') + URLExt.objectToQueryString(query)
-  );
+  return URLExt.join(settings.wsUrl, ...API, 'stream') + URLExt.objectToQueryString(query);
 }
 
 /**

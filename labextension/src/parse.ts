@@ -79,10 +79,7 @@ export function applyTick(
   columns: ITickColumns
 ): ISnapshot | null {
   const base: ISnapshot = { ...snapshot, ...tick.changed, time: tick.time };
-  if (
-    base.devices.length !== tick.devices.length ||
-    base.kernels.length !== tick.kernels.length
-  ) {
+  if (base.devices.length !== tick.devices.length || base.kernels.length !== tick.kernels.length) {
     return null;
   }
   const devices = base.devices.map((device, i) =>

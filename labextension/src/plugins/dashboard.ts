@@ -1,10 +1,5 @@
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import {
-  ICommandPalette,
-  MainAreaWidget,
-  Notification,
-  WidgetTracker
-} from '@jupyterlab/apputils';
+import { ICommandPalette, MainAreaWidget, Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
 import { VramDashboard } from '../dashboard';
 import { downloadCsv, downloadPngs } from '../export';
