@@ -51,7 +51,7 @@ class AllocatorStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellRun:
-    """One run of a cell. Times are seconds since the epoch; `ended_at` is ``None`` while it runs."""
+    """One run of a cell. Times: seconds since the epoch; `ended_at` is ``None`` while it runs."""
 
     execution_count: int | None
     started_at: float
@@ -118,10 +118,10 @@ def _report(fields: Mapping[str, Any]) -> KernelReport:
         period_s=_number(fields["period_s"]),
         package_version=str(fields["package_version"]),
         rss_bytes=_optional_count(fields.get("rss_bytes")),
-        torch_state=cast(TorchState, state),
+        torch_state=cast("TorchState", state),
         torch_version=_optional_text(fields.get("torch_version")),
-        devices=tuple(_allocator_stats(device) for device in fields.get("devices", ())),
-        cells=tuple(_cell_run(cell) for cell in fields.get("cells", ())),
+        devices=tuple(_allocator_stats(device) for device in _objects(fields, "devices")),
+        cells=tuple(_cell_run(cell) for cell in _objects(fields, "cells")),
         problem=_optional_text(fields.get("problem")),
     )
 
@@ -148,6 +148,13 @@ def _cell_run(fields: Mapping[str, Any]) -> CellRun:
         started_at=_number(fields["started_at"]),
         ended_at=None if ended_at is None else _number(ended_at),
     )
+
+
+def _objects(fields: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    values = fields.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise ValueError(f"{name} is no list of objects")
+    return values
 
 
 def _count(value: Any) -> int:
