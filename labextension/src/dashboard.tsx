@@ -60,6 +60,7 @@ export class VramDashboard extends WatchingWidget {
               unit={settings.unit}
               focusedKernelId={model.focusedKernelId}
               open={this._actions.open}
+              wide={true}
             />
           </div>
         )}

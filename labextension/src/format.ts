@@ -36,6 +36,12 @@ export function shortName(device: IDevice): string {
   return device.parent_id === null ? `GPU${index}` : `GPU${index} · MIG`;
 }
 
+/** "GPU 0 · RTX 4090": without the maker's name, which all have. */
+export function title(device: IDevice): string {
+  const model = device.name.replace(/^NVIDIA\s+/i, '').replace(/^GeForce\s+/i, '');
+  return device.kind === 'host' ? device.name : `${shortName(device)} · ${model}`;
+}
+
 /** The part of a device's memory that can't be given to anyone any more, from 0 to 100. */
 export function usedPercent(device: IDevice): number | null {
   const { total_bytes, used_bytes, free_bytes } = device;

@@ -40,7 +40,10 @@ const PART_HINTS: Record<PartName, string> = {
   resident: "The kernel's resident memory in this machine's RAM."
 };
 
-const PART_ORDER: PartName[] = ['resident', 'process', 'context', 'allocated', 'reserved_free'];
+/** As a table lists them. */
+const PART_ORDER: PartName[] = ['allocated', 'reserved_free', 'context', 'process', 'resident'];
+
+const STACK_ORDER: PartName[] = ['resident', 'process', 'context', 'allocated', 'reserved_free'];
 
 const sum = (parts: Parts): number =>
   Object.values(parts).reduce((total, bytes) => total + (bytes ?? 0), 0);
@@ -145,7 +148,8 @@ export function seriesOf(history: IHistory, focusedKernelId: string | null): ISe
     }
   }
   const focused = focusedKernelId === null ? undefined : history.kernels[focusedKernelId];
-  for (const name of PART_ORDER) {
+  // What the user can act on is on top, where it moves; the context is the steady base.
+  for (const name of STACK_ORDER) {
     const values = focused?.parts[name];
     if (values) {
       const label = PART_LABELS[name];

@@ -1,4 +1,4 @@
-import { settingsIcon } from '@jupyterlab/ui-components';
+import { launchIcon, settingsIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
 import { Devices } from './components/devices';
 import { KernelTable } from './components/kernelTable';
@@ -40,8 +40,13 @@ export class VramPanel extends WatchingWidget {
         <header className="jp-Vram-header">
           <h2>GPU memory</h2>
           <span className="jp-Vram-dim">{snapshot ? rate(snapshot.interval_s) : ''}</span>
-          <button type="button" onClick={this._actions.openDashboard} title="Open the dashboard">
-            Dashboard
+          <button
+            type="button"
+            onClick={this._actions.openDashboard}
+            title="Open the dashboard"
+            aria-label="Open the dashboard"
+          >
+            <launchIcon.react tag="span" width="13px" height="13px" />
           </button>
           {this._actions.openSettings && (
             <button
@@ -70,6 +75,7 @@ export class VramPanel extends WatchingWidget {
               unit={settings.unit}
               focusedKernelId={model.focusedKernelId}
               open={this._actions.open}
+              wide={false}
             />
           </div>
         )}

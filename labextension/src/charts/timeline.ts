@@ -57,7 +57,7 @@ export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
   const layout: Partial<Layout> = {
     autosize: true,
     height: chart.height,
-    margin: { l: 34, r: 8, t: 6, b: runs.shapes.length ? 40 : 24 },
+    margin: { l: 34, r: 8, t: 6, b: runs.shapes.length ? 46 : 24 },
     showlegend: false,
     hovermode: 'x unified',
     paper_bgcolor: 'rgba(0,0,0,0)',
@@ -76,7 +76,7 @@ export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
       tickformat: '%H:%M:%S',
       fixedrange: true,
       // Not in the type declarations yet.
-      ...({ ticklabelstandoff: runs.shapes.length ? 14 : 0 } as object)
+      ...({ ticklabelstandoff: runs.shapes.length ? 20 : 0 } as object)
     },
     yaxis: {
       range: total === null ? undefined : [0, total],

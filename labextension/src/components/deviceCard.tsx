@@ -1,5 +1,5 @@
 import * as React from 'react';
-import { amount, shortName, size, usedPercent } from '../format';
+import { amount, size, title as titleOf, usedPercent } from '../format';
 import { IDeviceOwners, IOwner, ownersOf, seriesOf } from '../owners';
 import { currentTheme, palette } from '../palette';
 import { ISettings, IVramModel } from '../tokens';
@@ -28,12 +28,12 @@ export function DeviceCard(props: {
   const { settings, focusedKernelId } = model;
   const owners = ownersOf(snapshot, device, focusedKernelId);
   const taken = device.used_bytes;
-  const title = device.kind === 'host' ? device.name : `${shortName(device)} · ${device.name}`;
+  const title = titleOf(device);
   const words = LEVEL_WORDS[level(device, settings)];
   return (
     <section className={`jp-Vram-card jp-mod-${level(device, settings)}`} aria-label={title}>
       <div className="jp-Vram-cardHeader">
-        <h3 title={device.id}>{title}</h3>
+        <h3 title={`${device.name}\n${device.id}`}>{title}</h3>
         <span className="jp-Vram-number jp-Vram-total">
           {amount(taken, settings.unit)}
           <span className="jp-Vram-dim"> / {size(device.total_bytes, settings.unit)}</span>
@@ -184,7 +184,7 @@ function Owners(props: {
         ))}
         <tr title={owners.free.hint ?? undefined}>
           <th scope="row">
-            <Chip color="var(--jp-vram-free)" />
+            <span className="jp-Vram-chip jp-mod-free" aria-hidden="true" />
             free
           </th>
           <td className="jp-Vram-number">{amount(owners.free.bytes, unit)}</td>

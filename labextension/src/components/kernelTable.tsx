@@ -4,14 +4,18 @@ import { held } from '../owners';
 import { Unit } from '../tokens';
 import { IDevice, IKernel, IKernelDevice, ISnapshot } from '../wire';
 
-/** All kernels by what they hold; a click on a name opens its notebook. */
-export function KernelTable(props: {
+interface ITableProps {
   snapshot: ISnapshot;
   unit: Unit;
   focusedKernelId: string | null;
   open: (path: string) => void;
-}): JSX.Element {
-  const { snapshot, unit } = props;
+  /** There is room for the allocator's figures in columns of their own. */
+  wide: boolean;
+}
+
+/** All kernels by what they hold; a click on a name opens its notebook. */
+export function KernelTable(props: ITableProps): JSX.Element {
+  const { snapshot, unit, wide } = props;
   const kernels = [...snapshot.kernels].sort(
     (a, b) => total(b) - total(a) || a.name.localeCompare(b.name)
   );
@@ -20,35 +24,23 @@ export function KernelTable(props: {
       <p className="jp-Vram-reason">No kernel is running: open a notebook to see its memory.</p>
     );
   }
-  const allocator = kernels.some(kernel =>
-    kernel.devices.some(share => share.allocated_bytes !== null)
-  );
   return (
-    <div className="jp-Vram-scroll" tabIndex={0} role="region" aria-label="Kernels by memory">
-      <table className="jp-Vram-kernels">
-        <thead>
-          <tr>
-            <th scope="col">Notebook</th>
-            <th scope="col">Device</th>
-            <th scope="col">Holds</th>
-            {allocator && <th scope="col">Allocated</th>}
-            {allocator && <th scope="col">Reserved</th>}
-            {allocator && <th scope="col">Peak</th>}
-          </tr>
-        </thead>
-        {kernels.map(kernel => (
-          <KernelRows
-            key={kernel.kernel_id}
-            kernel={kernel}
-            devices={snapshot.devices}
-            unit={unit}
-            allocator={allocator}
-            focused={kernel.kernel_id === props.focusedKernelId}
-            open={props.open}
-          />
-        ))}
-      </table>
-    </div>
+    <table className="jp-Vram-kernels">
+      <caption className="jp-Vram-hidden">Kernels by memory, in {unit}</caption>
+      <thead>
+        <tr>
+          <th scope="col">Notebook</th>
+          <th scope="col">Device</th>
+          {wide && <th scope="col">Allocated</th>}
+          {wide && <th scope="col">Reserved</th>}
+          {wide && <th scope="col">Peak</th>}
+          <th scope="col">Holds</th>
+        </tr>
+      </thead>
+      {kernels.map(kernel => (
+        <KernelRows key={kernel.kernel_id} {...props} kernel={kernel} />
+      ))}
+    </table>
   );
 }
 
@@ -56,19 +48,11 @@ function total(kernel: IKernel): number {
   return kernel.devices.reduce((sum, share) => sum + held(share), 0);
 }
 
-function KernelRows(props: {
-  kernel: IKernel;
-  devices: IDevice[];
-  unit: Unit;
-  allocator: boolean;
-  focused: boolean;
-  open: (path: string) => void;
-}): JSX.Element {
-  const { kernel, unit, allocator } = props;
+function KernelRows(props: ITableProps & { kernel: IKernel }): JSX.Element {
+  const { kernel, unit, wide } = props;
   const shares: (IKernelDevice | null)[] = kernel.devices.length ? kernel.devices : [null];
-  const columns = allocator ? 6 : 3;
   return (
-    <tbody className={props.focused ? 'jp-mod-focused' : undefined}>
+    <tbody className={kernel.kernel_id === props.focusedKernelId ? 'jp-mod-focused' : undefined}>
       {shares.map((share, i) => (
         <tr key={share?.id ?? 'none'}>
           {i === 0 && (
@@ -76,18 +60,19 @@ function KernelRows(props: {
               <Name kernel={kernel} open={props.open} />
             </th>
           )}
-          <td>{share ? deviceName(share.id, props.devices) : '–'}</td>
-          <td className="jp-Vram-number">{share ? amount(held(share), unit) : '–'}</td>
-          {allocator && <td className="jp-Vram-number">{amount(share?.allocated_bytes, unit)}</td>}
-          {allocator && <td className="jp-Vram-number">{amount(share?.reserved_bytes, unit)}</td>}
-          {allocator && (
-            <td className="jp-Vram-number">{amount(share?.peak_allocated_bytes, unit)}</td>
-          )}
+          <td>{share ? deviceName(share.id, props.snapshot.devices) : '–'}</td>
+          {wide && <td className="jp-Vram-number">{amount(share?.allocated_bytes, unit)}</td>}
+          {wide && <td className="jp-Vram-number">{amount(share?.reserved_bytes, unit)}</td>}
+          {wide && <td className="jp-Vram-number">{amount(share?.peak_allocated_bytes, unit)}</td>}
+          <td className="jp-Vram-number">
+            {share && Object.keys(share.parts).length ? amount(held(share), unit) : '–'}
+          </td>
         </tr>
       ))}
       <tr className="jp-Vram-state">
-        <td colSpan={columns}>
+        <td colSpan={wide ? 6 : 3}>
           <span className={`jp-Vram-tag jp-mod-${kernel.state}`}>{kernel.state}</span>
+          {!wide && <Allocator kernel={kernel} unit={unit} />}
           {kernel.report_age_s !== null && (
             <span className={kernel.stale ? 'jp-Vram-stale' : undefined}>
               {kernel.stale ? 'stale: ' : ''}reported {age(kernel.report_age_s)}
@@ -98,6 +83,23 @@ function KernelRows(props: {
         </td>
       </tr>
     </tbody>
+  );
+}
+
+/** The allocator's figures in words, where columns have no room. */
+function Allocator(props: { kernel: IKernel; unit: Unit }): JSX.Element {
+  const { kernel, unit } = props;
+  const shares = kernel.devices.filter(share => share.allocated_bytes !== null);
+  return (
+    <>
+      {shares.map(share => (
+        <span key={share.id} className="jp-Vram-number">
+          allocated {amount(share.allocated_bytes, unit)} · reserved{' '}
+          {amount(share.reserved_bytes, unit)} · peak {amount(share.peak_allocated_bytes, unit)}
+          {' · '}
+        </span>
+      ))}
+    </>
   );
 }
 
@@ -124,5 +126,5 @@ function Name(props: { kernel: IKernel; open: (path: string) => void }): JSX.Ele
 
 function deviceName(id: string, devices: IDevice[]): string {
   const device = devices.find(item => item.id === id);
-  return device ? shortName(device) : 'a device not shown';
+  return device ? shortName(device) : 'not shown';
 }
