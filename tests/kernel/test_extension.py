@@ -7,15 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from jupyter_vram import __version__
 from jupyter_vram.kernel.reporter import THREAD_NAME
-
-if TYPE_CHECKING:
-    from conftest import Kernel, Kernels
+from support.kernels import Kernel, Kernels, until
 
 # What loading could leave behind, as JSON; asked for silently.
 TRACES = (
@@ -162,15 +160,12 @@ def test_what_killed_kernels_left_is_removed_by_the_next(kernels: Kernels, tmp_p
     assert {path.name for path in folder.iterdir()} == {"kernel-alive.json", kernel.path.name}
 
 
-@pytest.mark.parametrize("end", ["shutdown", "exit", "sys.exit"])
+@pytest.mark.parametrize("end", ["shutdown", "exit"])
 def test_a_kernel_that_ends_removes_its_report(end: str, kernel: Kernel) -> None:
     kernel.first_report()
     if end == "exit":
         kernel.send("exit()")
-    elif end == "sys.exit":
-        kernel.send("import asyncio; asyncio.get_running_loop().call_soon(exit)")
-    if end != "shutdown":
-        kernel.manager.provisioner.process.wait(60)  # type: ignore[union-attr]
+        until(lambda: not kernel.manager.is_alive(), "the kernel's end")
     kernel.shut_down()
     assert list(kernel.path.parent.iterdir()) == []
 
