@@ -34,7 +34,7 @@ export class VramDashboard extends WatchingWidget {
     const { snapshot, settings, connection } = model;
     return (
       <>
-        <header className="jp-Vram-header">
+        <div className="jp-Vram-header">
           <h2>GPU memory</h2>
           <span className="jp-Vram-dim">{snapshot ? rate(snapshot.interval_s) : ''}</span>
           <button type="button" onClick={this._actions.exportCsv} disabled={!snapshot}>
@@ -43,7 +43,7 @@ export class VramDashboard extends WatchingWidget {
           <button type="button" onClick={this._actions.exportPng} disabled={!snapshot}>
             Export PNG
           </button>
-        </header>
+        </div>
         <Notices notices={snapshot?.notices ?? []} connection={connection} />
         {!snapshot && connection.status === 'connecting' && (
           <p className="jp-Vram-reason">Waiting for the first figures…</p>
@@ -51,10 +51,10 @@ export class VramDashboard extends WatchingWidget {
         {snapshot && (
           <div className={connection.status === 'connected' ? undefined : 'jp-Vram-old'}>
             <Devices model={model} snapshot={snapshot} chartHeight={240} />
-            <header className="jp-Vram-header">
+            <div className="jp-Vram-header">
               <h2>Notebooks</h2>
               <span className="jp-Vram-dim">{settings.unit}</span>
-            </header>
+            </div>
             <KernelTable
               snapshot={snapshot}
               unit={settings.unit}

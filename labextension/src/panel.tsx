@@ -37,7 +37,7 @@ export class VramPanel extends WatchingWidget {
     const { snapshot, settings, connection } = model;
     return (
       <>
-        <header className="jp-Vram-header">
+        <div className="jp-Vram-header">
           <h2>GPU memory</h2>
           <span className="jp-Vram-dim">{snapshot ? rate(snapshot.interval_s) : ''}</span>
           <button
@@ -58,7 +58,7 @@ export class VramPanel extends WatchingWidget {
               <settingsIcon.react tag="span" width="13px" height="13px" />
             </button>
           )}
-        </header>
+        </div>
         <Notices notices={snapshot?.notices ?? []} connection={connection} />
         {!snapshot && connection.status === 'connecting' && (
           <p className="jp-Vram-reason">Waiting for the first figures…</p>
@@ -66,10 +66,10 @@ export class VramPanel extends WatchingWidget {
         {snapshot && (
           <div className={connection.status === 'connected' ? undefined : 'jp-Vram-old'}>
             <Devices model={model} snapshot={snapshot} chartHeight={150} />
-            <header className="jp-Vram-header">
+            <div className="jp-Vram-header">
               <h2>Notebooks</h2>
               <span className="jp-Vram-dim">{settings.unit}</span>
-            </header>
+            </div>
             <KernelTable
               snapshot={snapshot}
               unit={settings.unit}

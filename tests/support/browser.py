@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page, expect
 
 from support.fake_nvml import FakeNvml
 from support.jupyter import JupyterServer
@@ -25,6 +26,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+IN_FRONT = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 SHOTS = Path(__file__).resolve().parents[2] / "test-results" / "screenshots"
 
 
@@ -78,3 +80,41 @@ def write_notebook(server: JupyterServer, name: str, *cells: str) -> str:
     )
     nbformat.write(notebook, server.root / name)
     return name
+
+
+def open_notebook(page: Page, server: JupyterServer, name: str) -> None:
+    """Show a notebook, and wait until its kernel is ready."""
+    area = "lab/tree" if server.app == "lab" else "notebooks"
+    page.goto(server.page(f"{area}/{name}"))
+    expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
+    indicator = page.locator(
+        ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-ExecutionIndicator"
+    )
+    expect(indicator.first).to_have_attribute("data-status", "idle", timeout=60_000)
+
+
+def open_panel(page: Page) -> Locator:
+    """Show the sidebar's panel with its figures, by a click on its tab."""
+    panel = page.locator("#jupyter-vram-panel")
+    if not panel.is_visible():
+        page.locator('.jp-SideBar li[data-id="jupyter-vram-panel"]').click()
+    expect(panel.locator(".jp-Vram-card").first).to_be_visible(timeout=20_000)
+    return panel
+
+
+def run_cell(page: Page, number: int, *, wait: bool = True) -> None:
+    """Run the cell at a position (from 0) of the notebook in front, and wait for its end."""
+    notebook = page.locator(IN_FRONT)
+    cell = notebook.locator(".jp-CodeCell").nth(number)
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    if wait:
+        prompt = cell.locator(".jp-InputPrompt")
+        expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=60_000)
+
+
+def holder(panel: Locator, name: str) -> Locator:
+    """The figure of a row in the first device's table, in GiB: "7.5"."""
+    row = panel.locator(".jp-Vram-card").first.locator(".jp-Vram-owners tr")
+    named = row.filter(has=panel.page.locator("th", has_text=name)).first
+    return named.locator("td")

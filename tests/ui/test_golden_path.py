@@ -1,0 +1,103 @@
+"""The user of one 24 GB GPU: watches a training run fill it, beside another notebook.
+
+Each later capability adds its steps here. The pictures are kept, and one stands in the README.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support.browser import holder, open_notebook, open_panel, run_cell, write_notebook
+from support.fake_nvml import FakeNvml
+from support.jupyter import JupyterServer
+
+SETUP = """\
+import os, time
+from support.cuda_standin import install
+gpu = install(os.environ["FAKE_NVML_STATE_FOR_KERNELS"])"""
+
+EMBED = """\
+gpu.allocate("embeddings", 3 * 2**30)"""
+
+TRAIN = """\
+gpu.allocate("model and optimizer", 2 * 2**30)
+gpu.set_utilization(87)
+for step in range(6):
+    for layer in range(5):
+        gpu.allocate(f"activations {layer}", 2**30)
+        time.sleep(0.12)
+    time.sleep(0.2)
+    for layer in range(5):
+        gpu.free(f"activations {layer}")
+        time.sleep(0.08)"""
+
+KEEP_RUNNING = """\
+gpu.allocate("activations", 5 * 2**30)
+while not os.path.exists("stop"):
+    time.sleep(0.1)"""
+
+
+@pytest.fixture
+def page_watched(page: Page) -> Page:
+    """A page whose uncaught errors fail the test."""
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page  # type: ignore[misc]
+    assert errors == []
+
+
+def test_golden_path(
+    page_watched: Page, lab: JupyterServer, gpu: FakeNvml, shot: Callable[[str], None]
+) -> None:
+    page = page_watched
+    write_notebook(lab, "embed.ipynb", SETUP, EMBED)
+    write_notebook(lab, "train.ipynb", SETUP, TRAIN, KEEP_RUNNING, "%vram")
+
+    # Another notebook holds 3 GiB.
+    open_notebook(page, lab, "embed.ipynb")
+    run_cell(page, 0)
+    run_cell(page, 1)
+
+    # The training notebook is watched while its cells run.
+    open_notebook(page, lab, "train.ipynb")
+    panel = open_panel(page)
+    run_cell(page, 0)
+    run_cell(page, 1)
+    expect(holder(panel, "allocated")).to_have_text("2.0")
+    expect(holder(panel, "reserved, free")).to_have_text("5.0")
+    expect(holder(panel, "embed.ipynb")).to_have_text(re.compile(r"3\.[45]"))
+    expect(panel.locator(".jp-Vram-owners tr.jp-Vram-own").first).to_contain_text("train.ipynb")
+
+    # The figures move while a cell runs, and the run is marked on the time axis.
+    run_cell(page, 2, wait=False)
+    expect(holder(panel, "allocated")).to_have_text("7.0", timeout=10_000)
+    expect(panel.locator(".annotation-text", has_text="[3] running")).to_be_visible()
+    train = panel.locator(".jp-Vram-kernels tbody").filter(has_text="train.ipynb")
+    expect(train.locator(".jp-Vram-tag")).to_have_text("busy")
+    expect(train).to_contain_text("allocated 7.0 · reserved 7.0 · peak 7.0")
+    expect(page.locator("#jupyter-vram-status")).to_contain_text(re.compile(r"GPU 0 · 11\.\d / 24"))
+    shot("golden-1-watch")
+
+    # The parts of the device add up to its total, as every client sees them.
+    [device] = lab.get("jupyter-vram/api/v1/snapshot")["devices"]
+    kernels = lab.get("jupyter-vram/api/v1/snapshot")["kernels"]
+    parts = sum(sum(share["parts"].values()) for k in kernels for share in k["devices"])
+    rest = ("other_bytes", "unattributed_bytes", "driver_reserved_bytes", "free_bytes")
+    assert parts + sum(device[name] for name in rest) == device["total_bytes"]
+
+    # A click on the other notebook's name opens it, and "this notebook" follows.
+    panel.get_by_role("button", name="Open embed.ipynb").click()
+    expect(panel.locator(".jp-Vram-owners tr.jp-Vram-own").first).to_contain_text("embed.ipynb")
+    expect(holder(panel, "allocated")).to_have_text("3.0")
+    panel.get_by_role("button", name="Open train.ipynb").click()
+
+    # `%vram` tells the same in the notebook.
+    (lab.root / "stop").touch()
+    run_cell(page, 3)
+    output = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea-output").last
+    expect(output).to_contain_text("7.0 GiB")
+    shot("golden-2-vram")

@@ -1,0 +1,152 @@
+"""The panel in a real browser: it lives, keeps its past, and finds its server again."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from support.browser import holder, open_notebook, open_panel, write_notebook
+from support.fake_nvml import GIB, FakeNvml, FakeProcess
+from support.jupyter import JupyterServer
+
+POINTS = """() => {
+  const chart = document.querySelector('#jupyter-vram-panel .js-plotly-plot');
+  return chart && chart.data.length ? chart.data[0].x.length : 0;
+}"""
+
+
+@pytest.fixture
+def panel_page(page: Page, lab: JupyterServer, gpu: FakeNvml) -> Iterator[Page]:
+    """A page with a notebook and the panel open; the GPU is healthy again afterwards."""
+    write_notebook(lab, "demo.ipynb", "6 * 7")
+    open_notebook(page, lab, "demo.ipynb")
+    open_panel(page)
+    yield page
+    gpu.restore()
+    gpu.device(0).used_bytes = GIB // 2
+
+
+def points(page: Page) -> int:
+    return int(page.evaluate(POINTS))
+
+
+def test_nothing_is_fetched_before_the_panel_is_shown(page: Page, lab: JupyterServer) -> None:
+    chunks: list[str] = []
+    page.on("request", lambda request: chunks.append(request.url.rsplit("/", 1)[-1]))
+    write_notebook(lab, "demo.ipynb", "6 * 7")
+    open_notebook(page, lab, "demo.ipynb")
+    assert not [name for name in chunks if name.startswith("plotly")]
+    open_panel(page)
+    expect(page.locator("#jupyter-vram-panel .js-plotly-plot")).to_be_visible()
+    assert [name for name in chunks if name.startswith("plotly")]
+
+
+def test_points_arrive_and_figures_move(panel_page: Page, gpu: FakeNvml) -> None:
+    page = panel_page
+    page.wait_for_function(POINTS)
+    before = points(page)
+    page.wait_for_function(f"n => ({POINTS})() >= n + 3", arg=before, timeout=10_000)
+    gpu.device(0).used_bytes = 20 * GIB
+    gpu.set_processes(0, [FakeProcess(1, 4 * GIB)])
+    panel = page.locator("#jupyter-vram-panel")
+    expect(panel.locator(".jp-Vram-total")).to_have_text("20.0 / 24.0 GiB", timeout=5_000)
+    # How full it is stands in words, not only in a colour.
+    expect(panel.locator(".jp-Vram-level")).to_have_text("filling")
+    expect(page.locator("#jupyter-vram-status")).to_contain_text("filling")
+    gpu.set_processes(0, [])
+
+
+def test_reload_and_second_tab_show_the_past_at_once(panel_page: Page, lab: JupyterServer) -> None:
+    page = panel_page
+    page.wait_for_function(f"() => ({POINTS})() >= 4", timeout=15_000)
+    known = points(page)
+    second = page.context.new_page()
+    for other in (page, second):
+        other.goto(lab.page("lab/tree/demo.ipynb"))
+        open_panel(other)
+        other.wait_for_function(f"n => ({POINTS})() >= n", arg=known, timeout=3_000)
+    second.close()
+
+
+def test_killed_and_restarted_server_is_found_again(
+    gpu: FakeNvml, page: Page, tmp_path: Path, shot: Callable[[str], None]
+) -> None:
+    with JupyterServer(tmp_path / "lab", env=gpu.env()) as server:
+        page.goto(server.page("lab"))
+        panel = open_panel(page)
+        server.kill()
+        notice = panel.locator(".jp-Vram-notice", has_text="The server is not answering")
+        expect(notice).to_be_visible(timeout=15_000)
+        expect(page.locator("#jupyter-vram-status")).to_contain_text("no figures")
+        shot("server-gone")
+        gpu.device(0).used_bytes = 7 * GIB
+        server.start()
+        expect(notice).to_be_hidden(timeout=30_000)
+        expect(panel.locator(".jp-Vram-total")).to_have_text("7.0 / 24.0 GiB", timeout=10_000)
+    gpu.device(0).used_bytes = GIB // 2
+
+
+def test_lost_gpu_says_so_and_comes_back(
+    panel_page: Page, gpu: FakeNvml, shot: Callable[[str], None]
+) -> None:
+    panel = panel_page.locator("#jupyter-vram-panel")
+    gpu.lose(0)
+    expect(panel).to_contain_text("lost", timeout=10_000)
+    shot("gpu-lost")
+    gpu.restore()
+    expect(panel.locator(".jp-Vram-total")).to_have_text("0.50 / 24.0 GiB", timeout=10_000)
+
+
+def test_hanging_driver_says_so(panel_page: Page, gpu: FakeNvml, lab: JupyterServer) -> None:
+    panel = panel_page.locator("#jupyter-vram-panel")
+    gpu.hang(10, "nvmlDeviceGetMemoryInfo_v2")
+    expect(panel).to_contain_text("has not answered", timeout=15_000)
+    lab.get("api/status", timeout_s=2)  # the server itself goes on
+    gpu.restore()
+    expect(panel.locator(".jp-Vram-notice")).to_have_count(0, timeout=15_000)
+
+
+def test_dashboard_and_csv(panel_page: Page, tmp_path: Path, shot: Callable[[str], None]) -> None:
+    page = panel_page
+    page.get_by_role("button", name="Open the dashboard").click()
+    dashboard = page.locator("#jupyter-vram-dashboard")
+    expect(dashboard.locator(".js-plotly-plot")).to_be_visible(timeout=10_000)
+    page.wait_for_timeout(1500)  # a few points for the picture
+    shot("dashboard")
+    with page.expect_download() as download:
+        dashboard.get_by_role("button", name="Export CSV").click()
+    download.value.save_as(tmp_path / "memory.csv")
+    with (tmp_path / "memory.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    at_once = [row for row in rows if row["time"] == rows[-1]["time"]]
+    assert sum(int(row["bytes"]) for row in at_once) == 24 * GIB
+    with page.expect_download() as picture:
+        dashboard.get_by_role("button", name="Export PNG").click()
+    picture.value.save_as(tmp_path / "memory.png")
+    assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_commands_move_the_panel(panel_page: Page) -> None:
+    page = panel_page
+    side = page.locator('.jp-SideBar li[data-id="jupyter-vram-panel"]')
+    for expected in ("left", "right"):
+        page.keyboard.press("Control+Shift+c")
+        page.locator(".lm-CommandPalette-input, .jp-ModalCommandPalette input").last.fill(
+            "Move GPU Memory Panel"
+        )
+        page.keyboard.press("Enter")
+        bar = page.locator(f'.jp-SideBar.jp-mod-{expected} li[data-id="jupyter-vram-panel"]')
+        expect(bar).to_be_visible(timeout=10_000)
+        expect(side).to_have_count(1)
+        expect(page.locator("#jupyter-vram-panel")).to_be_visible()
+
+
+def test_kernel_without_memory_on_the_gpu_says_why(panel_page: Page) -> None:
+    panel = panel_page.locator("#jupyter-vram-panel")
+    kernel = panel.locator(".jp-Vram-kernels tbody").filter(has_text="demo.ipynb").first
+    expect(kernel).to_contain_text("torch is not imported in this kernel", timeout=10_000)
+    expect(holder(panel, "This notebook")).to_have_text("0")
