@@ -31,10 +31,10 @@ def changes() -> list[bool]:
 
 @pytest.fixture
 def log(shell: Any, changes: list[bool]) -> CellLog:
-    log = CellLog(shell, on_change=lambda: changes.append(log.busy))
-    log.attach()
-    shell.user_ns.update(log=log, shell=shell, seen=[])
-    return log
+    cell_log = CellLog(shell, on_change=lambda: changes.append(cell_log.busy))
+    cell_log.attach()
+    shell.user_ns.update(log=cell_log, shell=shell, seen=[])
+    return cell_log
 
 
 def counts(log: CellLog) -> list[int | None]:
