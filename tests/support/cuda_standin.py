@@ -68,6 +68,7 @@ class StandInGpu:
             "get_allocator_backend": lambda: "native",
             "memory_stats_as_nested_dict": self._stats,
             "get_device_properties": self._properties,
+            "empty_cache": self.empty_cache,
         }
         self._replace(torch.version, "cuda", "12.8")
         for name, value in values.items():
@@ -148,7 +149,7 @@ class StandInGpu:
 
     # --- what torch tells ----------------------------------------------------------------------
 
-    def _stats(self, _ordinal: Any = None) -> dict[str, Any]:
+    def _stats(self, device: Any = None) -> dict[str, Any]:
         allocated = _figure(self.allocated_bytes, self.peak_allocated_bytes)
         requested = sum(self.requested_bytes.values())
         return {
@@ -161,7 +162,7 @@ class StandInGpu:
             "num_ooms": self.ooms,
         }
 
-    def _properties(self, _ordinal: Any = None) -> Any:
+    def _properties(self, device: Any = None) -> Any:
         prefix, _, bare = self._device.uuid.decode().partition("-")
         assert prefix == "GPU"
         return types.SimpleNamespace(
