@@ -1,7 +1,11 @@
 import { DeviceColumns, ICellRun, IHistory, IKernelHistory, ISnapshot, PartName } from './wire';
 
-/** Beyond this many rows every second one of the older half is dropped. */
+/** Beyond this many rows the older ones are thinned; a chart has no more pixels. */
 const MAX_ROWS = 2400;
+/** The newest rows, which stay as fine as they came. */
+const FINE_ROWS = 600;
+/** Into so many pieces of equal length the window is cut; of the older rows each keeps one. */
+const COARSE_ROWS = 1200;
 
 type Column = (number | null)[];
 
@@ -33,7 +37,7 @@ export function append(
   const next = { ...base, kernels };
   drop(next, outdated(next.time, snapshot.time - windowSeconds));
   if (next.time.length > MAX_ROWS) {
-    thin(next);
+    thin(next, windowSeconds);
   }
   return next;
 }
@@ -124,23 +128,32 @@ function drop(history: IHistory, count: number): void {
   const since = history.time[0] ?? 0;
   for (const [id, kernel] of Object.entries(history.kernels)) {
     kernel.cells = kernel.cells.filter(cell => (cell.ended_at ?? Infinity) >= since);
-    const gone = Object.values(kernel.parts).every(column => column.every(x => x === null));
-    if (kernel.ended && gone) {
+    if (kernel.ended && isEmpty(kernel)) {
       delete history.kernels[id];
     }
   }
 }
 
-/** Drops every second row of the older half, but never the one with the most in use of a pair. */
-function thin(history: IHistory): void {
+function isEmpty(kernel: IKernelHistory): boolean {
+  return Object.values(kernel.parts).every(column => column.every(bytes => bytes === null));
+}
+
+/** Keeps, of each piece of the window, the row with the most in use: no peak is lost. */
+function thin(history: IHistory, windowSeconds: number): void {
+  const { time } = history;
   const used = history.columns.used_bytes ?? [];
-  const half = Math.floor(history.time.length / 4) * 2;
-  const dropped = new Set<number>();
-  for (let i = 0; i < half; i += 2) {
-    dropped.add((used[i] ?? -1) > (used[i + 1] ?? -1) ? i + 1 : i);
+  const piece = (row: number) => Math.floor(((time[row] ?? 0) * COARSE_ROWS) / windowSeconds);
+  const kept: number[] = [];
+  for (let row = 0; row < time.length; row++) {
+    const last = kept[kept.length - 1];
+    const isFine = row >= time.length - FINE_ROWS;
+    if (isFine || last === undefined || piece(last) !== piece(row)) {
+      kept.push(row);
+    } else if ((used[row] ?? -1) > (used[last] ?? -1)) {
+      kept[kept.length - 1] = row;
+    }
   }
   for (const column of columnsOf(history)) {
-    const kept = column.filter((_, i) => !dropped.has(i));
-    column.splice(0, column.length, ...kept);
+    column.splice(0, column.length, ...kept.map(row => column[row] ?? null));
   }
 }
