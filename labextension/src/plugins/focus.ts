@@ -21,7 +21,7 @@ export const focusPlugin: JupyterFrontEndPlugin<void> = {
     model: IVramModel,
     notebooks: INotebookTracker | null,
     consoles: IConsoleTracker | null,
-    shell: ILabShell | null
+    labShell: ILabShell | null
   ) => {
     let current: ISessionContext | null = null;
 
@@ -29,26 +29,39 @@ export const focusPlugin: JupyterFrontEndPlugin<void> = {
       const kernelId = current?.session?.kernel?.id ?? null;
       model.setFocus(kernelId, kernelId === null ? null : (current?.path ?? null));
     };
-    const follow = (context: ISessionContext | null) => {
+    const unfollow = () => {
+      current?.kernelChanged.disconnect(tell);
+      current?.propertyChanged.disconnect(tell);
+      current?.disposed.disconnect(onDisposed);
+      current = null;
+    };
+    const onDisposed = () => {
+      unfollow();
+      tell();
+    };
+    const follow = (widget: Widget | null) => {
+      const context = contextOf(widget);
       // A tab without a kernel (a text file, the dashboard) leaves the last notebook in view.
-      if (context === null || context === current) {
+      if (context === null || context.isDisposed || context === current) {
         return;
       }
-      current?.kernelChanged.disconnect(tell);
+      unfollow();
       current = context;
-      current.kernelChanged.connect(tell);
-      current.disposed.connect(gone => {
-        if (gone === current) {
-          current = null;
-          tell();
-        }
-      });
+      context.kernelChanged.connect(tell);
+      context.propertyChanged.connect(tell);
+      context.disposed.connect(onDisposed);
       tell();
     };
 
-    notebooks?.currentChanged.connect((_, panel) => follow(contextOf(panel)));
-    consoles?.currentChanged.connect((_, panel) => follow(contextOf(panel)));
-    shell?.currentChanged.connect((_, change) => follow(contextOf(change.newValue)));
-    follow(contextOf(notebooks?.currentWidget ?? null));
+    if (labShell) {
+      labShell.currentChanged.connect((_, change) => follow(change.newValue));
+      follow(labShell.currentWidget);
+    } else {
+      // Notebook 7 has one document a page, whose widget comes after the shell is ready.
+      for (const tracker of [notebooks, consoles]) {
+        tracker?.currentChanged.connect((_, panel: Widget | null) => follow(panel));
+        follow(tracker?.currentWidget ?? null);
+      }
+    }
   }
 };
