@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_vram.kernel.cells import CellLog
@@ -47,7 +48,8 @@ def _report(shell: InteractiveShell, kernel_app: Any, undo: ExitStack) -> None:
     log = kernel_app.log if isinstance(kernel_app.log, logging.Logger) else logging.getLogger()
     cells = CellLog(shell, on_change=lambda: reporter.wake())
     reporter = Reporter(
-        report_path(kernel_app.abs_connection_file),
+        # Absolute, whatever its name says: the user may change the working directory.
+        report_path(Path(kernel_app.abs_connection_file).absolute()),
         log,
         cells=lambda: cells.runs,
         is_busy=lambda: cells.busy,

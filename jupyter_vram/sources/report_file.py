@@ -13,10 +13,13 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jupyter_vram.errors import ReportError
 from jupyter_vram.model.kernel_report import MAX_REPORT_BYTES, KernelReport
-from jupyter_vram.model.snapshot import ReportReading
+
+if TYPE_CHECKING:
+    from jupyter_vram.model.snapshot import ReportReading
 
 FOLDER = "jupyter-vram"
 """Beside the connection files. Not among them: `--existing` finds those by a pattern."""
@@ -109,7 +112,7 @@ class ReportReader:
         try:
             return self._read_open(key, file)
         except OSError as error:
-            return ReportReading(problem=f"The kernel's report can't be read ({_why(error)}).")
+            return _problem(f"The kernel's report can't be read ({_why(error)}).")
         finally:
             os.close(file)
 
@@ -128,31 +131,42 @@ class ReportReader:
 
 def _read(file: int, status: os.stat_result) -> ReportReading:
     if not stat.S_ISREG(status.st_mode):
-        return ReportReading(problem="The kernel's report is not a regular file: it is not read.")
+        return _problem("The kernel's report is not a regular file: it is not read.")
     if not _is_own(status):
-        return ReportReading(
-            problem="The kernel's report belongs to another user: it is not read."
+        return _problem(
+            "The kernel's report belongs to another user: it is not read."
             " Run the kernel as the user that runs the server."
         )
     # Reading one byte more tells a file that grew since from one that fits.
     with os.fdopen(file, "rb", closefd=False) as stream:
         data = stream.read(MAX_REPORT_BYTES + 1)
     if len(data) > MAX_REPORT_BYTES:
-        return ReportReading(
-            problem=f"The kernel's report is larger than {MAX_REPORT_BYTES} bytes: it is not read."
+        return _problem(
+            f"The kernel's report is larger than {MAX_REPORT_BYTES} bytes: it is not read."
         )
     try:
-        return ReportReading(report=KernelReport.from_json(data))
+        return _reading(KernelReport.from_json(data))
     except ReportError as error:
-        return ReportReading(problem=str(error))
+        return _problem(str(error))
+
+
+def _problem(sentence: str) -> ReportReading:
+    return _reading(None, sentence)
+
+
+def _reading(report: KernelReport | None, problem: str | None = None) -> ReportReading:
+    # Imported here, since every kernel that starts imports this file, to write.
+    from jupyter_vram.model.snapshot import ReportReading
+
+    return ReportReading(report=report, problem=problem)
 
 
 def _unopened(error: OSError | ValueError) -> ReportReading | None:
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return None
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return ReportReading(problem="The kernel's report is a symbolic link: it is not read.")
-    return ReportReading(problem=f"The kernel's report can't be read ({_why(error)}).")
+        return _problem("The kernel's report is a symbolic link: it is not read.")
+    return _problem(f"The kernel's report can't be read ({_why(error)}).")
 
 
 @contextlib.contextmanager

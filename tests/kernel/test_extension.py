@@ -61,6 +61,15 @@ def test_the_startup_file_leaves_no_trace_but_its_own(kernels: Kernels) -> None:
     assert loaded["extensions"] == sorted([*without["extensions"], "jupyter_vram"])
 
 
+def test_a_starting_kernel_loads_what_it_needs(kernel: Kernel) -> None:
+    kernel.first_report()
+    loaded = set(kernel.value("[m for m in __import__('sys').modules]"))
+    assert "jupyter_vram.kernel.reporter" in loaded
+    for needless in ("server", "recorders", "analysis", "render", "model.snapshot", "sources.nvml"):
+        assert f"jupyter_vram.{needless}" not in loaded
+    assert not {"torch", "numpy", "pynvml", "jupyter_server"} & loaded
+
+
 def test_unloading_restores_everything(kernels: Kernels) -> None:
     kernel = kernels.start(JUPYTER_VRAM_KERNEL="0")
     load = "get_ipython().extension_manager.load_extension('jupyter_vram')"
@@ -209,3 +218,19 @@ def test_the_startup_file_does_nothing_in_a_terminal(kernels: Kernels, tmp_path:
 def in_folder(folder: Path) -> dict[str, Any]:
     env = {**os.environ, "IPYTHONDIR": str(folder / "ipython"), "JUPYTER_RUNTIME_DIR": str(folder)}
     return {"cwd": folder, "env": env, "capture_output": True, "text": True, "timeout": 120}
+
+
+def test_a_relative_connection_file_and_a_user_who_moves(kernels: Kernels, tmp_path: Path) -> None:
+    kernel = kernels.start()
+    kernel.run("%unload_ext jupyter_vram")
+    kernel.run(
+        "import os\nfrom ipykernel.kernelapp import IPKernelApp\n"
+        "app = IPKernelApp.instance()\n"
+        "app.connection_file = os.path.relpath(app.connection_file)"
+    )
+    kernel.run("%load_ext jupyter_vram")
+    first = kernel.first_report()
+    (tmp_path / "elsewhere").mkdir()
+    kernel.run("os.chdir('elsewhere')")
+    kernel.until(lambda report: report.written_at > first.written_at)
+    kernel.run("os.chdir('..')\napp.connection_file = os.path.abspath(app.connection_file)")

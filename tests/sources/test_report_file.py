@@ -12,7 +12,13 @@ import pytest
 from jupyter_vram.errors import ReportError
 from jupyter_vram.model.kernel_report import MAX_REPORT_BYTES, KernelReport
 from jupyter_vram.sources import report_file
-from jupyter_vram.sources.report_file import ReportReader, remove_report, report_path, write_report
+from jupyter_vram.sources.report_file import (
+    ReportReader,
+    remove_orphans,
+    remove_report,
+    report_path,
+    write_report,
+)
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
@@ -254,3 +260,40 @@ def test_another_users_report_is_refused(path: Path) -> None:
 
 def test_a_path_that_is_none_is_a_problem_not_an_error() -> None:
     assert "null" in problem(Path("\0"))
+
+
+def test_reports_of_killed_kernels_are_orphans(path: Path, tmp_path: Path) -> None:
+    connection_file = tmp_path / "kernel-1a2b.json"
+    connection_file.touch()
+    write_report(path, report())
+    killed = report_path(tmp_path / "kernel-killed.json")
+    write_report(killed, report())
+    half_written = path.with_name(f".{killed.name}.77.tmp")
+    half_written.touch()
+    remove_orphans(path.parent)
+    assert list(path.parent.iterdir()) == [path]
+    connection_file.unlink()
+    remove_orphans(path.parent)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_connection_file_of_another_ending_keeps_its_report(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "kernel-1a2b.conf").touch()
+    write_report(path, report())
+    remove_orphans(path.parent)
+    assert path.exists()
+
+
+def test_no_folder_holds_no_orphans(path: Path) -> None:
+    remove_orphans(path.parent)
+    assert not path.parent.exists()
+
+
+def test_orphans_in_a_planted_folder_are_let_be(path: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious.json").touch()
+    path.parent.symlink_to(elsewhere)
+    with pytest.raises(ReportError, match="not a folder"):
+        remove_orphans(path.parent)
+    assert (elsewhere / "precious.json").exists()

@@ -6,7 +6,6 @@ from IPython.core.error import UsageError
 from IPython.display import display
 
 from jupyter_vram.kernel.reporter import read_report
-from jupyter_vram.render.text import report_html, report_text
 
 NAME = "vram"
 HELP = """\
@@ -23,6 +22,9 @@ def vram(line: str) -> None:
         return
     if words:
         raise UsageError(f"%vram knows no {line.strip()!r}. There is:\n{HELP}")
+    # Imported here, since every kernel that starts imports this file.
+    from jupyter_vram.render.text import report_html, report_text
+
     report = read_report(period_s=0.0)
     display(  # type: ignore[no-untyped-call]
         {"text/plain": report_text(report), "text/html": report_html(report)}, raw=True
