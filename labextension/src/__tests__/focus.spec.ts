@@ -1,6 +1,4 @@
-import { ILabShell, JupyterFrontEnd } from '@jupyterlab/application';
-import { IConsoleTracker } from '@jupyterlab/console';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Signal } from '@lumino/signaling';
 import { StreamClient } from '../client';
 import { VramModel } from '../model';
@@ -67,13 +65,7 @@ function activate(
   consoles: Tracker | null,
   shell: Shell | null
 ): void {
-  void focusPlugin.activate(
-    {} as JupyterFrontEnd,
-    model,
-    notebooks as unknown as INotebookTracker | null,
-    consoles as unknown as IConsoleTracker | null,
-    shell as unknown as ILabShell | null
-  );
+  void focusPlugin.activate({} as JupyterFrontEnd, model, notebooks, consoles, shell);
 }
 
 let model: VramModel;

@@ -5,7 +5,7 @@ import { VramDashboard } from '../dashboard';
 import { downloadCsv, downloadPngs } from '../export';
 import { vramIcon } from '../icons';
 import { CommandIDs, IVramModel } from '../tokens';
-import { openDocument } from './open';
+import { isNotebook7, openDocument } from './open';
 
 const CATEGORY = 'GPU Memory';
 
@@ -48,7 +48,8 @@ export const dashboardPlugin: JupyterFrontEndPlugin<void> = {
       execute: () => {
         const widget = tracker.currentWidget ?? create();
         if (!widget.isAttached) {
-          shell.add(widget, 'main');
+          // The main area of Notebook 7 holds the one document of the page, and nothing else.
+          shell.add(widget, isNotebook7() ? 'down' : 'main');
         }
         shell.activateById(widget.id);
       }

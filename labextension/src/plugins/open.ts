@@ -1,9 +1,13 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 
+export function isNotebook7(): boolean {
+  return PageConfig.getOption('notebookPage') !== '';
+}
+
 /** Show a document: in JupyterLab as a tab, in Notebook 7 as a page of its own. */
 export function openDocument(app: JupyterFrontEnd, path: string): void {
-  if (PageConfig.getOption('notebookPage')) {
+  if (isNotebook7()) {
     const url = URLExt.join(PageConfig.getBaseUrl(), 'notebooks', URLExt.encodeParts(path));
     window.open(url, '_blank', 'noopener');
     return;

@@ -12,10 +12,20 @@ export const statusPlugin: JupyterFrontEndPlugin<void> = {
   optional: [IStatusBar],
   activate: (app: JupyterFrontEnd, model: IVramModel, statusBar: IStatusBar | null) => {
     const item = new StatusItem(model, () => void app.commands.execute(CommandIDs.openPanel));
+    const isActive = () => model.settings.statusBar !== 'none';
     if (statusBar) {
-      statusBar.registerStatusItem(item.id, { item, align: 'left', rank: 10 });
+      statusBar.registerStatusItem(item.id, {
+        item,
+        align: 'left',
+        rank: 10,
+        isActive,
+        activeStateChanged: model.settingsChanged
+      });
     } else {
       app.shell.add(item, 'top', { rank: 1000 });
+      const show = () => item.setHidden(!isActive());
+      model.settingsChanged.connect(show);
+      show();
     }
   }
 };
