@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from jupyter_vram._version import __version__
 from jupyter_vram.errors import ReportError
@@ -70,10 +69,10 @@ class Reporter:
         # Held while writing, so that nothing is written after the removal.
         self._writing = threading.Lock()
         self._logged: set[tuple[str, type[Exception]]] = set()
-        self._thread: Any = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
         # Jupyter's debugger then neither lists it nor halts it with the user's threads.
-        self._thread.pydev_do_not_trace = True
-        self._thread.is_pydev_daemon_thread = True
+        for mark in ("pydev_do_not_trace", "is_pydev_daemon_thread"):
+            setattr(self._thread, mark, True)
 
     def start(self) -> None:
         """Write the first report at once, and go on. Once only."""

@@ -41,7 +41,8 @@ class TorchReading:
     torch_state: TorchState
     torch_version: str | None = None
     devices: tuple[AllocatorStats, ...] = ()
-    """Those that torch has reserved memory of, and the calling thread's current one."""
+    """Those that torch has reserved memory of; if there is none, the calling thread's current
+    one. (It is each thread's own: what the reporter's thread has says nothing of the user's.)"""
     problem: str | None = None
     """A sentence, where a figure should be here and is not."""
 
@@ -88,29 +89,32 @@ def _is_initialized(cuda: Any) -> bool:
 
 def _devices(cuda: Any) -> tuple[tuple[AllocatorStats, ...], str | None]:
     try:
-        count, current = cuda.device_count(), cuda.current_device()
-        backend = cuda.get_allocator_backend()
+        count, backend = cuda.device_count(), cuda.get_allocator_backend()
     except _ERRORS as error:
         return (), _unreadable(error)
-    readings = [_device(cuda, ordinal, current, backend) for ordinal in range(count)]
+    readings = [_device(cuda, ordinal, backend) for ordinal in range(count)]
+    if not any(readings):
+        # CUDA is there and holds a context, if not a tensor yet.
+        readings = [_device(cuda, None, backend)]
     problems = [reading for reading in readings if isinstance(reading, str)]
     devices = tuple(reading for reading in readings if isinstance(reading, AllocatorStats))
     return devices, problems[0] if problems else None
 
 
-def _device(cuda: Any, ordinal: int, current: int, backend: str) -> AllocatorStats | str | None:
-    """One device, a sentence if it can't be read, or ``None`` if torch doesn't use it.
+def _device(cuda: Any, ordinal: int | None, backend: str) -> AllocatorStats | str | None:
+    """One device (or the current one), a sentence if it can't be read, or ``None`` if unused.
 
     One that fails (a lost GPU) must not hide the others.
     """
     try:
-        stats = cuda.memory_stats_as_nested_dict(ordinal)
-        if ordinal != current and not _bytes(stats, "reserved_bytes", "peak"):
+        number = cuda.current_device() if ordinal is None else ordinal
+        stats = cuda.memory_stats_as_nested_dict(number)
+        if ordinal is not None and not _bytes(stats, "reserved_bytes", "peak"):
             return None
-        device_id = _device_id(cuda, ordinal)
+        device_id = _device_id(cuda, number)
         if device_id is None:
             return NO_UUID
-        return _allocator_stats(device_id, ordinal, stats, native=backend == "native")
+        return _allocator_stats(device_id, number, stats, native=backend == "native")
     except _ERRORS as error:
         return _unreadable(error)
 

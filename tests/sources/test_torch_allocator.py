@@ -128,7 +128,7 @@ def test_figures_of_the_allocator(gpu: Any, fake_nvml: FakeNvml) -> None:
     assert (device.alloc_retries, device.ooms) == (0, 0)
 
 
-def test_the_current_device_is_there_even_when_nothing_is_reserved(gpu: Any) -> None:
+def test_before_anything_is_reserved_there_is_the_current_device(gpu: Any) -> None:
     (device,) = read().devices
     assert (device.allocated_bytes, device.reserved_bytes) == (0, 0)
 
@@ -199,6 +199,19 @@ def test_a_torch_that_tells_no_uuid(gpu: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: older)
     reading = read()
     assert (reading.devices, reading.problem) == ((), NO_UUID)
+
+
+def test_the_users_device_is_not_taken_for_the_threads_current_one(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    stats = torch.cuda.memory_stats_as_nested_dict
+    unused = {"reserved_bytes": {"all": {"current": 0, "peak": 0}}}
+    monkeypatch.setattr(
+        torch.cuda, "memory_stats_as_nested_dict", lambda i: stats(i) if i == 1 else unused
+    )
+    gpu.allocate("a", MIB)  # on cuda:1, while this thread's current device is cuda:0
+    assert [device.ordinal for device in read().devices] == [1]
 
 
 @pytest.mark.parametrize(
