@@ -12,8 +12,10 @@ import asyncio
 import logging
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+from jupyter_client.session import Session
 
 from jupyter_vram.model.kernel_session import KernelSession
 from jupyter_vram.model.snapshot import ReportReading
@@ -55,6 +57,7 @@ class KernelEvents:
         self._read_report = read_report
         self._load_after_s = load_after_s
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loading: dict[str, asyncio.Task[None]] = {}
 
     def start(self) -> None:
         """Listen."""
@@ -76,12 +79,19 @@ class KernelEvents:
         kernel_id = data.get("kernel_id")
         started = data.get("action") in ("start", "restart")
         if kernel_id and started and self._load_after_s is not None:
-            self._spawn(self._load_unless_loaded(kernel_id, self._load_after_s))
+            # A restart is told as a start, too.
+            earlier = self._loading.get(kernel_id)
+            if earlier is not None:
+                earlier.cancel()
+            task = self._spawn(self._load_unless_loaded(kernel_id, self._load_after_s))
+            self._loading = {k: t for k, t in self._loading.items() if not t.done()}
+            self._loading[kernel_id] = task
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _refresh(self) -> None:
         for pause_s in SETTLE_S:
@@ -120,15 +130,20 @@ class KernelEvents:
 
     async def _load(self, kernel_id: str) -> None:
         try:
-            client = self._kernel_manager.get_kernel(kernel_id).client()
+            manager = self._kernel_manager.get_kernel(kernel_id)
         except KeyError:
             return
+        # Of its own: a kernel hears only the first of two clients with one session's identity.
+        session = Session(
+            key=manager.session.key, signature_scheme=manager.session.signature_scheme
+        )
+        client = manager.client(session=session)
         client.start_channels(shell=True, iopub=False, stdin=False, hb=False, control=False)
         try:
             client.execute(
                 LOAD, silent=True, store_history=False, allow_stdin=False, stop_on_error=False
             )
-            # A busy kernel answers later; the request waits there, nothing here does.
+            # A busy kernel does it later: the request waits there, nothing here does.
             await client.get_shell_msg(timeout=REPLY_S)
         except queue.Empty:
             log.debug("Kernel %s has not answered the request to load our side yet.", kernel_id)

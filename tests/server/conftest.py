@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 
 from jupyter_vram.server.service import VramService
 from support.fake_nvml import FakeNvml
-from support.streams import API, Stream
+from support.streams import API, Notebook, Stream
+from wire.schema import check
 
 
 @pytest.fixture
@@ -76,3 +79,43 @@ def open_stream(
     yield open_one
     for stream in opened:
         stream.close()
+
+
+@pytest.fixture
+def start(
+    get: Any, jp_serverapp: Any, jp_fetch: Callable[..., Awaitable[Any]], jp_asyncio_loop: Any
+) -> Iterator[Any]:
+    """`await start("a.ipynb")`: a `Notebook`; its kernel is shut down after the test."""
+
+    async def start_one(path: str, **fields: Any) -> Notebook:
+        kernel = {"name": "python3", **fields.pop("kernel", {})}
+        body = {"path": path, "type": "notebook", "name": "", "kernel": kernel, **fields}
+        response = await jp_fetch(
+            "api", "sessions", method="POST", body=json.dumps(body), request_timeout=120
+        )
+        return Notebook(jp_serverapp, jp_fetch, json.loads(response.body))
+
+    yield start_one
+    jp_asyncio_loop.run_until_complete(jp_serverapp.kernel_manager.shutdown_all(now=True))
+
+
+@pytest.fixture
+def kernel_when(get: Any) -> Callable[..., Awaitable[Any]]:
+    """`await kernel_when(notebook, wanted)`: the kernel's view, once it is as `wanted`."""
+
+    async def wait(
+        notebook: Notebook, wanted: Callable[[Any], Any] = bool, timeout_s: float = 60
+    ) -> Any:
+        deadline = time.monotonic() + timeout_s
+        view = None
+        while time.monotonic() < deadline:
+            snapshot = await get("snapshot")
+            check(snapshot, "snapshot")
+            views = {view["kernel_id"]: view for view in snapshot["kernels"]}
+            view = views.get(notebook.kernel_id)
+            if view is not None and wanted(view):
+                return view
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"never as wanted; at last {view}")
+
+    return wait

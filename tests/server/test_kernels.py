@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,91 +15,11 @@ from jupyter_vram.analysis.kernel_reasons import NO_PACKAGE, STALE
 from jupyter_vram.model.kernel_report import AllocatorStats, KernelReport
 from jupyter_vram.sources.report_file import report_path, write_report
 from support.fake_nvml import FakeNvml, FakeProcess
-from wire.schema import check
+from support.streams import Notebook
 
 GIB = 1 << 30
 
 pytestmark = pytest.mark.timeout(240)
-
-
-class Notebook:
-    """A notebook's session, and a way to run code in its kernel."""
-
-    def __init__(self, server: Any, fetch: Callable[..., Awaitable[Any]], model: Any) -> None:
-        self._server = server
-        self._fetch = fetch
-        self.session_id = model["id"]
-        self.kernel_id = model["kernel"]["id"]
-
-    @property
-    def manager(self) -> Any:
-        return self._server.kernel_manager.get_kernel(self.kernel_id)
-
-    @property
-    def pid(self) -> int:
-        return int(self.manager.provisioner.pid)
-
-    async def call(self, *path: str, method: str, body: Any = None) -> Any:
-        text = None if body is None else json.dumps(body)
-        return await self._fetch(
-            *path, method=method, body=text, allow_nonstandard_methods=True, request_timeout=120
-        )
-
-    async def run(self, code: str) -> str:
-        """What `code` prints."""
-        client = self.manager.client()
-        client.start_channels(hb=False)
-        try:
-            await client.wait_for_ready(timeout=120)
-            printed: list[str] = []
-            await client.execute_interactive(
-                code,
-                timeout=120,
-                output_hook=lambda m: printed.append(m["content"].get("text", "")),
-            )
-        finally:
-            client.stop_channels()
-        return "".join(printed)
-
-
-@pytest.fixture
-def start(
-    get: Any, jp_serverapp: Any, jp_fetch: Callable[..., Awaitable[Any]], jp_asyncio_loop: Any
-) -> Iterator[Any]:
-    """`await start("a.ipynb")`: a `Notebook`; its kernel is shut down after the test."""
-
-    async def start_one(path: str, **fields: Any) -> Notebook:
-        kernel = {"name": "python3", **fields.pop("kernel", {})}
-        body = {"path": path, "type": "notebook", "name": "", "kernel": kernel, **fields}
-        response = await jp_fetch(
-            "api", "sessions", method="POST", body=json.dumps(body), request_timeout=120
-        )
-        return Notebook(jp_serverapp, jp_fetch, json.loads(response.body))
-
-    yield start_one
-    jp_asyncio_loop.run_until_complete(jp_serverapp.kernel_manager.shutdown_all(now=True))
-
-
-@pytest.fixture
-def kernel_when(get: Any) -> Callable[..., Awaitable[Any]]:
-    """`await kernel_when(notebook, wanted)`: the kernel's view, once it is as `wanted`."""
-
-    async def wait(
-        notebook: Notebook, wanted: Callable[[Any], Any] = bool, timeout_s: float = 60
-    ) -> Any:
-        deadline = time.monotonic() + timeout_s
-        view = None
-        while time.monotonic() < deadline:
-            snapshot = await get("snapshot")
-            check(snapshot, "snapshot")
-            views = {view["kernel_id"]: view for view in snapshot["kernels"]}
-            view = views.get(notebook.kernel_id)
-            if view is not None and wanted(view):
-                return view
-            await asyncio.sleep(0.1)
-        raise AssertionError(f"never as wanted; at last {view}")
-
-    return wait
 
 
 def charge(nvml: FakeNvml, *charges: tuple[int, int]) -> None:
