@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,17 +86,42 @@ def write_notebook(server: JupyterServer, name: str, *cells: str) -> str:
 
 def open_notebook(page: Page, server: JupyterServer, name: str) -> None:
     """Show a notebook, and wait until its kernel is ready."""
-    area = "lab/tree" if server.app == "lab" else "notebooks"
-    page.goto(server.page(f"{area}/{name}"))
+    if server.app == "lab":
+        open_lab(page, server, f"/tree/{name}")
+    else:
+        page.goto(server.page(f"notebooks/{name}"))
     expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
-    indicator = page.locator(
-        ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook-ExecutionIndicator"
-    )
-    expect(indicator.first).to_have_attribute("data-status", "idle", timeout=60_000)
+    wait_until(page, lambda: kernel_state(server, name) == "idle", f"an idle kernel of {name}")
+
+
+def kernel_state(server: JupyterServer, path: str) -> str | None:
+    """The execution state of a notebook's kernel, as the server has it."""
+    for session in server.get("api/sessions"):
+        if session["path"] == path:
+            return str(session["kernel"]["execution_state"])
+    return None
+
+
+def wait_until(page: Page, holds: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
+    """Poll a condition that is not one of the page's."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, f"still without {what}"
+        page.wait_for_timeout(100)
+
+
+def open_lab(page: Page, server: JupyterServer, path: str = "") -> None:
+    """Show JupyterLab in a workspace of its own: nothing is restored from an earlier page."""
+    page.goto(server.page(f"lab/workspaces/{secrets.token_hex(4)}{path}"))
 
 
 def open_panel(page: Page) -> Locator:
     """Show the sidebar's panel with its figures, by a click on its tab."""
+    expect(page.locator('.jp-SideBar li[data-id="jupyter-vram-panel"]')).to_be_visible(
+        timeout=60_000
+    )
+    # The layout is restored before the splash goes: a click before would be undone.
+    expect(page.locator("#jupyterlab-splash")).to_have_count(0, timeout=30_000)
     panel = page.locator("#jupyter-vram-panel")
     if not panel.is_visible():
         page.locator('.jp-SideBar li[data-id="jupyter-vram-panel"]').click()
@@ -106,10 +133,12 @@ def run_cell(page: Page, number: int, *, wait: bool = True) -> None:
     """Run the cell at a position (from 0) of the notebook in front, and wait for its end."""
     notebook = page.locator(IN_FRONT)
     cell = notebook.locator(".jp-CodeCell").nth(number)
+    prompt = cell.locator(".jp-InputPrompt")
+    before = prompt.inner_text()
     cell.locator(".cm-content").click()
     page.keyboard.press("Control+Enter")
+    expect(prompt).not_to_have_text(before, timeout=10_000)
     if wait:
-        prompt = cell.locator(".jp-InputPrompt")
         expect(prompt).to_have_text(re.compile(r"\[\d+\]:"), timeout=60_000)
 
 

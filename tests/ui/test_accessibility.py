@@ -19,6 +19,11 @@ THEMES = {
     "high-contrast": "JupyterLab Dark High Contrast",
 }
 
+FOCUSED = """() => {
+  const focused = document.activeElement;
+  return focused.getAttribute('aria-label') || focused.textContent;
+}"""
+
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_themes_have_no_violations(
@@ -46,8 +51,7 @@ def test_keyboard_reaches_every_control(page: Page, lab: JupyterServer) -> None:
     panel.get_by_role("button", name="Open the dashboard").focus()
     reached = set()
     for _ in range(12):
-        label = "e => e.getAttribute('aria-label') || e.textContent"
-        reached.add(page.locator(":focus").evaluate(label))
+        reached.add(page.evaluate(FOCUSED))
         page.keyboard.press("Tab")
     assert {"Open the dashboard", "Settings of the panel", "Open demo.ipynb"} <= reached
 

@@ -99,5 +99,5 @@ def test_golden_path(
     (lab.root / "stop").touch()
     run_cell(page, 3)
     output = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea-output").last
-    expect(output).to_contain_text("7.0 GiB")
+    expect(output).to_contain_text("7.00 GiB")
     shot("golden-2-vram")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Response, expect
 
-from support.browser import holder, open_notebook, open_panel, write_notebook
+from support.browser import holder, open_lab, open_notebook, open_panel, write_notebook
 from support.fake_nvml import GIB, FakeNvml, FakeProcess
 from support.jupyter import JupyterServer
 
@@ -34,15 +34,20 @@ def points(page: Page) -> int:
     return int(page.evaluate(POINTS))
 
 
-def test_nothing_is_fetched_before_the_panel_is_shown(page: Page, lab: JupyterServer) -> None:
-    chunks: list[str] = []
-    page.on("request", lambda request: chunks.append(request.url.rsplit("/", 1)[-1]))
+def test_plotly_is_not_fetched_before_the_panel_is_shown(page: Page, lab: JupyterServer) -> None:
+    sizes: list[int] = []
+
+    def note(response: Response) -> None:
+        if "/extensions/jupyter-vram/" in response.url:
+            sizes.append(int(response.header_value("content-length") or 0))
+
+    page.on("response", note)
     write_notebook(lab, "demo.ipynb", "6 * 7")
     open_notebook(page, lab, "demo.ipynb")
-    assert not [name for name in chunks if name.startswith("plotly")]
+    assert 0 < sum(sizes) < 200_000
     open_panel(page)
-    expect(page.locator("#jupyter-vram-panel .js-plotly-plot")).to_be_visible()
-    assert [name for name in chunks if name.startswith("plotly")]
+    expect(page.locator("#jupyter-vram-panel .js-plotly-plot")).to_be_visible(timeout=20_000)
+    assert sum(sizes) > 500_000
 
 
 def test_points_arrive_and_figures_move(panel_page: Page, gpu: FakeNvml) -> None:
@@ -65,8 +70,9 @@ def test_reload_and_second_tab_show_the_past_at_once(panel_page: Page, lab: Jupy
     page.wait_for_function(f"() => ({POINTS})() >= 4", timeout=15_000)
     known = points(page)
     second = page.context.new_page()
+    page.reload()
+    open_lab(second, lab, "/tree/demo.ipynb")
     for other in (page, second):
-        other.goto(lab.page("lab/tree/demo.ipynb"))
         open_panel(other)
         other.wait_for_function(f"n => ({POINTS})() >= n", arg=known, timeout=3_000)
     second.close()
@@ -76,7 +82,7 @@ def test_killed_and_restarted_server_is_found_again(
     gpu: FakeNvml, page: Page, tmp_path: Path, shot: Callable[[str], None]
 ) -> None:
     with JupyterServer(tmp_path / "lab", env=gpu.env()) as server:
-        page.goto(server.page("lab"))
+        open_lab(page, server)
         panel = open_panel(page)
         server.kill()
         notice = panel.locator(".jp-Vram-notice", has_text="The server is not answering")
