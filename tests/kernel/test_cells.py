@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,6 +113,34 @@ def test_an_interrupted_run_without_a_result_ends(log: CellLog, shell: Any) -> N
     assert not log.busy
 
 
+def test_a_run_whose_end_was_never_told_ends_with_the_next(log: CellLog, shell: Any) -> None:
+    """As an interrupt does that hits IPython itself, not the cell's code."""
+    shell.get_parent = lambda: {"header": {"msg_id": "first"}}
+    shell.events.trigger("pre_run_cell", _Info())
+    shell.events.trigger("pre_run_cell", _Info())
+    shell.get_parent = lambda: {"header": {"msg_id": "second"}}
+    shell.run_cell("shell.run_cell('1'); seen.append(log.runs)", store_history=True)
+    ((lost, current),) = shell.user_ns["seen"]
+    assert lost.ended_at is not None
+    assert current.ended_at is None
+    assert [run.ended_at is None for run in log.runs] == [False, False]
+    assert not log.busy
+
+
+def test_a_run_whose_begin_was_cut_short_leaves_nothing_open(log: CellLog, shell: Any) -> None:
+    class Interrupted(_Info):
+        @property
+        def store_history(self) -> bool:  # type: ignore[override]
+            raise KeyboardInterrupt
+
+    info = Interrupted()
+    with contextlib.suppress(KeyboardInterrupt):
+        shell.events.trigger("pre_run_cell", info)
+    shell.events.trigger("post_run_cell", types.SimpleNamespace(info=info, execution_count=1))
+    assert log.runs == ()
+    assert not log.busy
+
+
 def test_await_in_a_cell(log: CellLog, shell: Any) -> None:
     shell.user_ns["asyncio"] = asyncio
     shell.run_cell("await asyncio.sleep(0)", store_history=True)
@@ -174,4 +204,15 @@ def test_in_a_kernel_the_report_tells_the_runs(kernel: Kernel) -> None:
     for _ in range(3):
         kernel.run("1")
     report = kernel.until(lambda report: [c for c in report.cells if c.ended_at][2:])
+    assert [cell.execution_count for cell in report.cells] == [1, 2, 3]
+
+
+def test_in_a_kernel_a_lost_end_does_not_hide_the_next_runs(kernel: Kernel) -> None:
+    kernel.run(
+        "events = get_ipython().events; trigger = events.trigger\n"
+        "events.trigger = lambda name, *a: None if name == 'post_run_cell' else trigger(name, *a)"
+    )
+    kernel.run("del events.trigger")
+    kernel.run("1")
+    report = kernel.until(lambda report: len([c for c in report.cells if c.ended_at]) == 3)
     assert [cell.execution_count for cell in report.cells] == [1, 2, 3]

@@ -87,6 +87,17 @@ def test_stopping_removes_the_report_and_nothing_comes_after(
     assert list(path.parent.iterdir()) == []
 
 
+def test_stopping_does_not_wait_for_the_next_report(
+    reporter: Reporter, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reporter_module, "IDLE_PERIOD_S", 3600.0)
+    reporter.start()
+    first_report(path)
+    until(lambda: reporter._wake._cond._waiters, "the pause")  # type: ignore[attr-defined]
+    reporter.stop()
+    assert not reporter._thread.is_alive()
+
+
 def test_stopping_before_the_start_is_fine(reporter: Reporter) -> None:
     reporter.stop()
 
