@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jupyter_vram.model.kernel_report import CellRun
 
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 
 KEPT = 32
+
+
+class _Open(NamedTuple):
+    request: str | None
+    info: ExecutionInfo
+    run: CellRun | None
+    """``None`` if it is no cell of its own."""
 
 
 class CellLog:
@@ -26,8 +33,8 @@ class CellLog:
         self._lock = threading.Lock()
         # Replaced whole, never changed: a reader needs no lock.
         self._runs: tuple[CellRun, ...] = ()
-        # Per thread (a subshell has its own), since a cell may run another: (info, its run).
-        self._open: dict[int, list[tuple[ExecutionInfo, CellRun | None]]] = {}
+        # Per thread (a subshell has its own), outermost first, since a cell may run another.
+        self._open: dict[int, list[_Open]] = {}
 
     @property
     def runs(self) -> tuple[CellRun, ...]:
@@ -55,37 +62,51 @@ class CellLog:
         # Requests of front ends (silent, not stored) are no cells, and a cell within a cell is a
         # part of the outer one.
         counts = info.store_history and not info.silent
+        request = _request(self._shell)
         with self._lock:
             nested = self._open.setdefault(threading.get_ident(), [])
+            if nested and nested[0].request != request:
+                # An interrupt in the wrong moment, and IPython never told its end.
+                self._end_runs(nested, None)
             run = None
             if counts and not nested:
                 run = CellRun(execution_count=_count_of_next(self._shell), started_at=time.time())
+            nested.append(_Open(request, info, run))
+            if run is not None:
                 self._runs = (*self._runs[1 - KEPT :], run)
-            nested.append((info, run))
         self._on_change()
 
     def _end(self, result: ExecutionResult | None) -> None:
         # An interrupted run may have no result: then it is the innermost that ended.
-        info = None if result is None else result.info
         thread = threading.get_ident()
         with self._lock:
             nested = self._open.get(thread, [])
-            if info is not None and all(info is not known for known, _ in nested):
-                return  # it began before we listened
-            while nested:
-                known, run = nested.pop()
-                if run is not None:
-                    self._end_run(run, result)
-                if info is None or known is info:
-                    break
+            ended = len(nested) - 1
+            while result is not None and ended >= 0 and nested[ended].info is not result.info:
+                ended -= 1
+            if ended >= 0:  # else it began before we listened
+                self._end_runs(nested, result, ended)
             if not nested:
                 self._open.pop(thread, None)
         self._on_change()
+
+    def _end_runs(self, nested: list[_Open], result: ExecutionResult | None, at: int = 0) -> None:
+        while len(nested) > at:
+            run = nested.pop().run
+            if run is not None:
+                self._end_run(run, result)
 
     def _end_run(self, run: CellRun, result: ExecutionResult | None) -> None:
         count = run.execution_count if result is None else result.execution_count
         ended = dataclasses.replace(run, execution_count=count, ended_at=time.time())
         self._runs = tuple(ended if known is run else known for known in self._runs)
+
+
+def _request(shell: InteractiveShell) -> str | None:
+    """The id of the front end's request that is being answered; ``None`` outside of a kernel."""
+    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    msg_id = parent.get("header", {}).get("msg_id")
+    return msg_id if isinstance(msg_id, str) else None
 
 
 def _count_of_next(shell: InteractiveShell) -> int | None:

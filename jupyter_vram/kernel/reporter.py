@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import logging
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -64,7 +65,8 @@ class Reporter:
         self._cells = cells
         self._is_busy = is_busy
         self._pid = os.getpid()
-        self._wake = threading.Event()
+        # Not an Event: an interrupt within its `set` could leave it locked, and the shell with it.
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._stop = threading.Event()
         # Held while writing, so that nothing is written after the removal.
         self._writing = threading.Lock()
@@ -83,7 +85,7 @@ class Reporter:
         """Let the next report come now: something has changed. Cheap, never waits."""
         # A lock that the thread held while the process was forked is never released in the child.
         if os.getpid() == self._pid:
-            self._wake.set()
+            self._wakes.put(None)
 
     def stop(self) -> None:
         """Stop, and remove the report. More than once is fine."""
@@ -91,7 +93,7 @@ class Reporter:
         if os.getpid() != self._pid:
             return
         self._stop.set()
-        self._wake.set()
+        self._wakes.put(None)
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
         # Where the thread hangs in writing (a network's file system), the file is let be.
@@ -107,12 +109,14 @@ class Reporter:
         with contextlib.suppress(OSError, ReportError):
             remove_orphans(self.path.parent)
         while not self._stop.is_set():
-            self._wake.clear()
+            while not self._wakes.empty():
+                self._wakes.get()
             period_s = BUSY_PERIOD_S if self._is_busy() else IDLE_PERIOD_S
             self._report(period_s)
             if self._stop.wait(LEAST_GAP_S):
                 return
-            self._wake.wait(period_s - LEAST_GAP_S)
+            with contextlib.suppress(queue.Empty):
+                self._wakes.get(timeout=period_s - LEAST_GAP_S)
 
     def _report(self, period_s: float) -> None:
         report = self._read(period_s)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
-import types
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
+from jupyter_vram.kernel import cells
 from jupyter_vram.kernel.cells import KEPT, CellLog
 from support.kernels import Kernel
 
@@ -127,16 +126,15 @@ def test_a_run_whose_end_was_never_told_ends_with_the_next(log: CellLog, shell: 
     assert not log.busy
 
 
-def test_a_run_whose_begin_was_cut_short_leaves_nothing_open(log: CellLog, shell: Any) -> None:
-    class Interrupted(_Info):
-        @property
-        def store_history(self) -> bool:  # type: ignore[override]
-            raise KeyboardInterrupt
+def test_a_run_whose_begin_was_cut_short_leaves_nothing_open(
+    log: CellLog, shell: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
 
-    info = Interrupted()
-    with contextlib.suppress(KeyboardInterrupt):
-        shell.events.trigger("pre_run_cell", info)
-    shell.events.trigger("post_run_cell", types.SimpleNamespace(info=info, execution_count=1))
+    monkeypatch.setattr(cells, "_count_of_next", interrupted)
+    shell.run_cell("1", store_history=True)
+    assert "KeyboardInterrupt" in capsys.readouterr().out
     assert log.runs == ()
     assert not log.busy
 
