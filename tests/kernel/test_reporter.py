@@ -91,9 +91,9 @@ def test_stopping_does_not_wait_for_the_next_report(
     reporter: Reporter, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporter_module, "IDLE_PERIOD_S", 3600.0)
+    monkeypatch.setattr(reporter_module, "LEAST_GAP_S", 0.0)
     reporter.start()
     first_report(path)
-    until(lambda: reporter._wake._cond._waiters, "the pause")  # type: ignore[attr-defined]
     reporter.stop()
     assert not reporter._thread.is_alive()
 

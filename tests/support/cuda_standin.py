@@ -149,7 +149,7 @@ class StandInGpu:
 
     # --- what torch tells ----------------------------------------------------------------------
 
-    def _stats(self, device: Any = None) -> dict[str, Any]:
+    def _stats(self, device: Any = None) -> dict[str, Any]:  # noqa: ARG002 - torch's signature
         allocated = _figure(self.allocated_bytes, self.peak_allocated_bytes)
         requested = sum(self.requested_bytes.values())
         return {
@@ -162,7 +162,7 @@ class StandInGpu:
             "num_ooms": self.ooms,
         }
 
-    def _properties(self, device: Any = None) -> Any:
+    def _properties(self, device: Any = None) -> Any:  # noqa: ARG002 - torch's signature
         prefix, _, bare = self._device.uuid.decode().partition("-")
         assert prefix == "GPU"
         return types.SimpleNamespace(

@@ -50,11 +50,17 @@ def test_other_processes_stay_as_they_are(fake_nvml: FakeNvml) -> None:
     assert fake_nvml.device(0).used_bytes == GIB
 
 
-def test_torch_tells_of_it(gpu: Any) -> None:
-    gpu.allocate("a", 1000)
-    assert torch.cuda.memory_allocated() == 1024
+def test_torch_tells_the_figures_under_all_their_names(gpu: Any) -> None:
+    gpu.allocate("a", 3 * MIB)
+    gpu.allocate("b", 100)
+    gpu.free("a")
+    assert torch.cuda.memory_allocated() == torch.cuda.memory_allocated(0) == 512
+    assert torch.cuda.max_memory_allocated() == 3 * MIB + 512
+    assert torch.cuda.memory_reserved() == torch.cuda.max_memory_reserved() == 4 * MIB
+    assert torch.cuda.memory_stats()["requested_bytes.all.current"] == 100
+    assert torch.cuda.get_device_properties(device=0).total_memory == 24 * GIB
+    torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() == 2 * MIB
-    assert torch.cuda.max_memory_allocated() == 1024
 
 
 def test_out_of_memory_is_torchs_own_error(gpu: Any) -> None:
