@@ -27,6 +27,7 @@ help:
 	@echo 'make lint | typecheck | test-js | test-py    parts of it (test-py: PYTEST_ARGS="tests/server -k hub")'
 	@echo 'make test-integrations  the slow tests, against heavy third parties'
 	@echo 'make bench              the benchmarks; results in benchmarks/results'
+	@echo 'make screenshots        the pictures of the README and the docs, made by the browser tests'
 	@echo 'make notebooks          run the notebooks and keep their outputs'
 	@echo 'make clean              remove everything built, the virtual environment too'
 
@@ -71,6 +72,12 @@ test-integrations: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/dashboard.py
+
+screenshots: $(VENV)/.test
+	$(BIN)/python -m pytest tests/ui/test_golden_path.py tests/ui/test_panel.py -k "golden or dashboard"
+	mkdir -p docs/images
+	cp build/screenshots/golden-1-watch.png docs/images/panel.png
+	cp build/screenshots/dashboard.png docs/images/dashboard.png
 
 notebooks: $(VENV)/.test
 	$(BIN)/python -m nbconvert --to notebook --execute --inplace notebooks/*.ipynb

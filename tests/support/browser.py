@@ -29,7 +29,7 @@ FLAGS = (
     "--disable-sync",
 )
 IN_FRONT = ".jp-NotebookPanel:not(.lm-mod-hidden)"
-SHOTS = Path(__file__).resolve().parents[2] / "test-results" / "screenshots"
+SHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 
 
 # pytest-jupyter's two automatic fixtures are turned off here: its event loop and the one that
@@ -58,7 +58,7 @@ def browser_context_args(browser_context_args: dict[str, Any]) -> dict[str, Any]
 
 @pytest.fixture
 def shot(page: Page) -> Callable[[str], None]:
-    """Keep a screenshot in ``test-results/screenshots``."""
+    """Keep a screenshot in ``build/screenshots``."""
     SHOTS.mkdir(parents=True, exist_ok=True)
 
     def take(name: str) -> None:
