@@ -6,12 +6,12 @@ Each later capability adds its steps here. The pictures are kept, and one stands
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from support.browser import holder, open_notebook, open_panel, run_cell, write_notebook
+from support.browser import gpu_env, holder, open_notebook, open_panel, run_cell, write_notebook
 from support.fake_nvml import FakeNvml
 from support.jupyter import JupyterServer
 
@@ -41,13 +41,32 @@ while not os.path.exists("stop"):
     time.sleep(0.1)"""
 
 
+@pytest.fixture(scope="module")
+def lab(gpu: FakeNvml, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
+    """JupyterLab whose panel shows the last minute."""
+    home = tmp_path_factory.mktemp("golden")
+    settings = {"jupyter-vram:panel": {"windowSeconds": 60}}
+    with JupyterServer(home, env=gpu_env(gpu), settings=settings) as server:
+        yield server
+
+
 @pytest.fixture
-def page_watched(page: Page) -> Page:
+def page_watched(page: Page) -> Iterator[Page]:
     """A page whose uncaught errors fail the test."""
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page  # type: ignore[misc]
+    yield page
     assert errors == []
+
+
+def widen(page: Page, panel: Locator) -> None:
+    """Drag the sidebar's edge, as a user does who wants to see more."""
+    box = panel.bounding_box()
+    assert box
+    page.mouse.move(box["x"] - 1, 500)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 110, 500, steps=5)
+    page.mouse.up()
 
 
 def test_golden_path(
@@ -65,6 +84,7 @@ def test_golden_path(
     # The training notebook is watched while its cells run.
     open_notebook(page, lab, "train.ipynb")
     panel = open_panel(page)
+    widen(page, panel)
     run_cell(page, 0)
     run_cell(page, 1)
     expect(holder(panel, "allocated")).to_have_text("2.0")
