@@ -6,7 +6,6 @@ import logging
 from typing import Any, cast
 
 from jupyter_server.extension.application import ExtensionApp
-from tornado.ioloop import IOLoop
 from traitlets import Bool, Enum, Float, TraitError, validate
 
 from jupyter_vram.recorders.poller import PollerSettings, ShowHost
@@ -117,7 +116,7 @@ class VramApp(ExtensionApp):
             self.load_kernels_after_s if self.load_kernels else None,
         )
         self.settings[SERVICE] = self.service
-        IOLoop.current().add_callback(self._start)
+        server.io_loop.add_callback(self._start)
 
     def initialize_handlers(self) -> None:
         """The routes of the contract (docs/http-api.md)."""

@@ -9,6 +9,7 @@ trace in its history, its namespace or its counter. A kernel without the package
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import time
@@ -65,7 +66,8 @@ class KernelEvents:
 
     async def stop(self) -> None:
         """Listen no more, and ask no kernel any more."""
-        self._event_logger.remove_listener(schema_id=KERNEL_ACTIONS, listener=self._on_action)
+        with contextlib.suppress(KeyError):  # no kernel was started, so no schema is known
+            self._event_logger.remove_listener(schema_id=KERNEL_ACTIONS, listener=self._on_action)
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

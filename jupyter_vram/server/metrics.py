@@ -7,10 +7,10 @@ work on. A scrape shows the latest measurement, and does not measure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector, CollectorRegistry
 
 from jupyter_vram.model.snapshot import DeviceView, Snapshot
 
@@ -32,6 +32,11 @@ DEVICE_GAUGES: dict[str, tuple[str, Callable[[DeviceView], float | None]]] = {
     ),
 }
 PREFIX = "jupyter_vram_device_"
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+else:
+    Collector = object  # a protocol without code, that older releases do not have
 
 Read = Callable[[], Snapshot | None]
 

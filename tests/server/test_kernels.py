@@ -16,6 +16,7 @@ from jupyter_vram.model.kernel_report import AllocatorStats, KernelReport
 from jupyter_vram.sources.report_file import report_path, write_report
 from support.fake_nvml import FakeNvml, FakeProcess
 from support.streams import Notebook
+from wire.schema import check
 
 GIB = 1 << 30
 
@@ -25,6 +26,13 @@ pytestmark = pytest.mark.timeout(240)
 def charge(nvml: FakeNvml, *charges: tuple[int, int]) -> None:
     nvml.device(0).used_bytes = sum(size for _, size in charges) + GIB
     nvml.set_processes(0, [FakeProcess(pid, size) for pid, size in charges])
+
+
+async def no_kernel_left(get: Any) -> None:
+    deadline = time.monotonic() + 30
+    while (await get("snapshot"))["kernels"]:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
 
 
 async def test_a_notebook_is_told_by_name_and_its_process_by_the_tree(
@@ -108,6 +116,31 @@ async def test_a_kernels_own_report_is_joined_by_the_devices_uuid(
     await kernel_when(notebook, lambda v: v["reason"] == NO_PACKAGE)
 
 
+async def test_a_kernels_cells_are_in_the_snapshot_and_in_the_past(
+    start: Any, kernel_when: Any, get: Any, loaded_nvml: FakeNvml
+) -> None:
+    notebook = await start("train.ipynb")
+    await notebook.run("%load_ext jupyter_vram")
+    charge(loaded_nvml, (notebook.pid, 2 * GIB))
+    before = time.time()
+    await notebook.run("pass")
+    view = await kernel_when(
+        notebook,
+        lambda v: v["devices"] and any((c["ended_at"] or 0) > before for c in v["cells"]),
+    )
+    assert view["rss_bytes"] > 0
+    assert view["torch_state"] == "not_imported"
+    cell = view["cells"][-1]
+    assert cell["started_at"] <= cell["ended_at"]
+    await notebook.call("api", "sessions", notebook.session_id, method="DELETE")
+    await no_kernel_left(get)
+    past = await get("history", device=loaded_nvml.device(0).uuid)
+    check(past, "history")
+    own = past["kernels"][notebook.kernel_id]
+    assert (own["name"], own["ended"]) == ("train.ipynb", True)
+    assert cell in own["cells"]
+
+
 async def test_names_follow_the_sessions(start: Any, kernel_when: Any) -> None:
     notebook = await start("first.ipynb")
     await kernel_when(notebook, lambda v: v["name"] == "first.ipynb")
@@ -149,7 +182,4 @@ async def test_a_restart_has_another_process_and_a_shutdown_none(
     )
     assert view["pid"] == notebook.pid
     await notebook.call("api", "sessions", notebook.session_id, method="DELETE")
-    deadline = time.monotonic() + 30
-    while (await get("snapshot"))["kernels"]:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.1)
+    await no_kernel_left(get)
