@@ -39,19 +39,17 @@ export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
   const { history, series, unit } = chart;
   const { times, pick } = withGaps(history.time, history.resolution_s);
   const x = times.map(time => new Date(time * 1000));
-  const data = series.map(
-    (item): Data => ({
-      type: 'scatter',
-      mode: 'lines',
-      name: item.label,
-      x,
-      y: pick(item.values).map(value => inUnit(value, unit)),
-      stackgroup: 'bytes',
-      line: { width: 0.5, color: look.color(item), shape: 'linear' },
-      fillcolor: look.color(item),
-      hovertemplate: `%{y:.2f} ${unit}<extra>${escaped(item.label)}</extra>`
-    })
-  );
+  const data = series.map((item): Data => ({
+    type: 'scatter',
+    mode: 'lines',
+    name: item.label,
+    x,
+    y: pick(item.values).map(value => inUnit(value, unit)),
+    stackgroup: 'bytes',
+    line: { width: 0.5, color: look.color(item), shape: 'linear' },
+    fillcolor: look.color(item),
+    hovertemplate: `%{y:.2f} ${unit}<extra>${escaped(item.label)}</extra>`
+  }));
   const total = inUnit(chart.totalBytes, unit);
   const runs = cellMarks(chart, look);
   const layout: Partial<Layout> = {
@@ -131,8 +129,8 @@ function cellMarks(
       type: 'rect',
       xref: 'x',
       yref: 'paper',
-      x0: new Date(start * 1000) as never,
-      x1: new Date(end * 1000) as never,
+      x0: new Date(start * 1000),
+      x1: new Date(end * 1000),
       y0: -0.02,
       y1: -0.07,
       fillcolor: running ? look.accent : look.text,
@@ -160,9 +158,9 @@ function labels(
     if (start + width > next && annotations.length) {
       continue;
     }
-    next = start;
     // Near the right edge there is no room to the right of the mark.
     const rightmost = start + width > chart.now;
+    next = rightmost ? chart.now - width : start;
     annotations.push({
       text: `[${cell.execution_count ?? ' '}]${running ? ' running' : ''}`,
       xref: 'x',
@@ -180,5 +178,9 @@ function labels(
 
 /** Plotly reads a little HTML in labels; a notebook's name must stay text. */
 function escaped(text: string): string {
-  return text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/%\{/g, '% {');
+  return text
+    .replace(/&/g, '&amp;')
+    .replace(/</g, '&lt;')
+    .replace(/>/g, '&gt;')
+    .replace(/%\{/g, '% {');
 }
