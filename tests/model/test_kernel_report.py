@@ -81,6 +81,57 @@ def test_what_is_written_is_read(report: KernelReport) -> None:
     assert KernelReport.from_json(report.to_json()) == report
 
 
+def test_the_json_that_other_versions_read() -> None:
+    """A change here is a change of the schema: raise `SCHEMA_MINOR`, or `SCHEMA_MAJOR`."""
+    assert FIELDS == {
+        "schema_version": [1, 0],
+        "pid": 1,
+        "written_at": 2.0,
+        "period_s": 0.5,
+        "package_version": "1",
+        "rss_bytes": None,
+        "torch_state": "not_imported",
+        "torch_version": None,
+        "devices": [
+            {
+                "device_id": "GPU-1",
+                "ordinal": 0,
+                "allocated_bytes": 1,
+                "reserved_bytes": 2,
+                "active_bytes": None,
+                "requested_bytes": None,
+                "inactive_split_bytes": None,
+                "peak_allocated_bytes": None,
+                "peak_reserved_bytes": None,
+                "alloc_retries": None,
+                "ooms": None,
+            }
+        ],
+        "cells": [{"execution_count": 1, "started_at": 1.0, "ended_at": None}],
+        "problem": None,
+    }
+
+
+WRONG: dict[str, tuple[Any, ...]] = {
+    "pid": (-1, 1.5, True, "1", None, 2**63),
+    "written_at": (math.nan, math.inf, -1, True, "soon", None),
+    "devices": (1, None, "GPU-1", {}, [None], [[]], [{}]),
+    "cells": ("1", [1], [{}], [{"started_at": 1, "ended_at": -1}]),
+    "rss_bytes": (-1,),
+    "torch_state": ("confused",),
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{name: value} for name, values in WRONG.items() for value in values],
+    ids=repr,
+)
+def test_a_wrong_field_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ReportError, match="bad field"):
+        KernelReport.from_json(json.dumps({**FIELDS, **wrong}).encode())
+
+
 @given(st.binary(max_size=200))
 @example(b"\xff\xfe")
 @example(b"[" * 100_000)
