@@ -48,7 +48,7 @@ class DeviceSample:
     device: Device
     total_bytes: int | None = None
     used_bytes: int | None = None
-    """All processes and contexts; without `driver_reserved_bytes` where the driver tells them apart."""
+    """All processes and contexts; without `driver_reserved_bytes` if the driver tells those."""
     free_bytes: int | None = None
     driver_reserved_bytes: int | None = None
     utilization_percent: float | None = None

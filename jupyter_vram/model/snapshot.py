@@ -52,6 +52,8 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedProcess:
+    """A process on a device, and whose it is. `used_bytes`: device bytes, if the driver tells."""
+
     pid: int
     used_bytes: int | None
     owner: Owner
@@ -75,6 +77,7 @@ class DeviceView:
 
     @property
     def device(self) -> Device:
+        """The device of `sample`."""
         return self.sample.device
 
 
@@ -96,6 +99,8 @@ class KernelDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelView:
+    """A kernel session, what it tells of itself, and its share of each device."""
+
     kernel_id: str
     pid: int | None
     name: str
@@ -115,6 +120,8 @@ class KernelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
+    """All devices and kernels at one moment, `time` in seconds since the epoch."""
+
     time: float
     interval_s: float
     devices: tuple[DeviceView, ...] = ()

@@ -54,6 +54,7 @@ SECTIONS = ("devices", "kernels", "notices", "interval_s", "stale")
 
 
 def device_object(view: DeviceView) -> Json:
+    """A device of the contract."""
     sample = view.sample
     device = sample.device
     return {
@@ -101,6 +102,7 @@ def _kernel_device_object(share: KernelDevice) -> Json:
 
 
 def kernel_object(view: KernelView, now: float) -> Json:
+    """A kernel of the contract; `now` (seconds since the epoch) gives its report an age."""
     return {
         "kernel_id": view.kernel_id,
         "pid": view.pid,
@@ -180,6 +182,7 @@ class TickBuilder:
         self._revisions = dict.fromkeys(SECTIONS, 0)
 
     def build(self, snapshot: Snapshot) -> Tick:
+        """The tick after the one built before."""
         whole = snapshot_object(snapshot)
         fixed = {
             "devices": [_fixed_device(device) for device in whole["devices"]],

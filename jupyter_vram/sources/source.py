@@ -23,6 +23,8 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
+    """What a source has read: its devices, and what is wrong."""
+
     devices: tuple[DeviceSample, ...] = ()
     notices: tuple[Notice, ...] = ()
     """Why there is no device, or what is wrong with all of them."""
