@@ -34,7 +34,9 @@ export function append(
     column.push(typeof figure === 'number' ? figure : null);
   }
   const kernels = appendKernels(base.kernels, snapshot, deviceId, rows);
-  const next = { ...base, kernels };
+  // Rows this far apart are no gap in the measuring.
+  const resolution_s = Math.max(base.resolution_s, snapshot.interval_s);
+  const next = { ...base, resolution_s, kernels };
   drop(next, outdated(next.time, snapshot.time - windowSeconds));
   if (next.time.length > MAX_ROWS) {
     thin(next, windowSeconds);
@@ -153,6 +155,7 @@ function thin(history: IHistory, windowSeconds: number): void {
       kept[kept.length - 1] = row;
     }
   }
+  history.resolution_s = Math.max(history.resolution_s, windowSeconds / COARSE_ROWS);
   for (const column of columnsOf(history)) {
     column.splice(0, column.length, ...kept.map(row => column[row] ?? null));
   }

@@ -115,6 +115,14 @@ describe('append', () => {
     ]);
   });
 
+  it('tells how far apart its rows may be', () => {
+    const slow = snapshotAt(START + 60);
+    slow.interval_s = 60;
+    const first = append(undefined, snapshotAt(START), DEVICE, 300);
+    expect(first.resolution_s).toBe(1);
+    expect(append(first, slow, DEVICE, 300).resolution_s).toBe(60);
+  });
+
   it('keeps the window, and the row before it', () => {
     const history = past(seconds(100), 30, i => i);
     expect(history.time[0]).toBe(START + 68);
@@ -140,6 +148,7 @@ describe('a long past', () => {
     const gaps = history.time.slice(1).map((time, i) => time - history.time[i]!);
     expect(Math.min(...gaps)).toBeGreaterThan(0);
     expect(Math.max(...gaps)).toBeLessThanOrEqual((2 * 86_400) / 1200);
+    expect(history.resolution_s).toBe(86_400 / 1200);
   });
 
   it('has every figure of the last minutes', () => {
