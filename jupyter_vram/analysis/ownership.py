@@ -11,17 +11,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from jupyter_vram.analysis.claims import Claims, claims_on, fit, share_of
 from jupyter_vram.analysis.kernel_reasons import kernel_reason
 from jupyter_vram.analysis.process_owners import ProcessOwners
 from jupyter_vram.model.device import DeviceSample
-from jupyter_vram.model.kernel_report import AllocatorStats, KernelReport
+from jupyter_vram.model.kernel_report import KernelReport
 from jupyter_vram.model.kernel_session import KernelSession
 from jupyter_vram.model.snapshot import (
     DeviceView,
     KernelDevice,
     KernelView,
     Measurement,
-    OwnedProcess,
     PartName,
     Snapshot,
 )
@@ -67,7 +67,7 @@ def assemble(measurement: Measurement, sessions: Sequence[KernelSession]) -> Sna
     parents = {sample.device.parent_id for sample in measurement.devices}
     views = []
     for sample in measurement.devices:
-        claims = _claims(sample, owners, reports, stale)
+        claims = claims_on(sample, owners, reports, stale)
         view, fitted = _fit_device(sample, claims, owners, sample.device.id in parents)
         views.append(view)
         for kernel_id, share in fitted.items():
@@ -76,7 +76,7 @@ def assemble(measurement: Measurement, sessions: Sequence[KernelSession]) -> Sna
     for kernel_id, report in reports.items():
         for stats in report.devices:
             if stats.device_id not in known:
-                shares[kernel_id].append(_share(stats.device_id, stats, (), fresh=True))
+                shares[kernel_id].append(share_of(stats.device_id, stats, (), fresh=True))
     kernels = tuple(
         _kernel(measurement, session, reports, stale, shares[session.kernel_id])
         for session in sessions
@@ -133,79 +133,8 @@ def _kernel(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Claims:
-    """What is claimed of one device, before it is fitted into what is used."""
-
-    processes: tuple[OwnedProcess, ...]
-    shares: dict[str, KernelDevice]
-
-
-def _claims(
-    sample: DeviceSample,
-    owners: ProcessOwners,
-    reports: Mapping[str, KernelReport],
-    stale: set[str],
-) -> _Claims:
-    processes = tuple(owners.own(process, sample) for process in sample.processes or ())
-    charges: dict[str, list[int | None]] = {}
-    for process in processes:
-        if process.kernel_id is not None:
-            charges.setdefault(process.kernel_id, []).append(process.used_bytes)
-    stats = {
-        kernel_id: own
-        for kernel_id, report in reports.items()
-        for own in report.devices
-        if own.device_id == sample.device.id
-    }
-    host = sample.device.kind == "host"
-    shares = {
-        kernel_id: _share(
-            sample.device.id,
-            stats.get(kernel_id),
-            charges.get(kernel_id, ()),
-            fresh=kernel_id not in stale,
-            undivided="resident" if host else "process",
-        )
-        for kernel_id in (*stats, *(kernel_id for kernel_id in charges if kernel_id not in stats))
-    }
-    return _Claims(processes, shares)
-
-
-def _share(
-    device_id: str,
-    stats: AllocatorStats | None,
-    charges: Sequence[int | None],
-    *,
-    fresh: bool,
-    undivided: PartName = "process",
-) -> KernelDevice:
-    known = [charge for charge in charges if charge is not None]
-    # One process without a figure makes the sum a figure of something else.
-    charge = sum(known) if known and len(known) == len(charges) else None
-    if stats is None:
-        parts: dict[PartName, int] = {} if charge is None else {undivided: charge}
-        return KernelDevice(device_id=device_id, process_bytes=charge, parts=parts)
-    reported = [stats.allocated_bytes, max(0, stats.reserved_bytes - stats.allocated_bytes)]
-    if charge is not None and not fresh:
-        reported = _fit(reported, charge)
-    parts = {"allocated": reported[0], "reserved_free": reported[1]}
-    if charge is not None:
-        parts["context"] = max(0, charge - sum(reported))
-    return KernelDevice(
-        device_id=device_id,
-        process_bytes=charge,
-        allocated_bytes=stats.allocated_bytes,
-        reserved_bytes=stats.reserved_bytes,
-        peak_allocated_bytes=stats.peak_allocated_bytes,
-        peak_reserved_bytes=stats.peak_reserved_bytes,
-        inactive_split_bytes=stats.inactive_split_bytes,
-        parts=parts,
-    )
-
-
 def _fit_device(
-    sample: DeviceSample, claims: _Claims, owners: ProcessOwners, has_slices: bool
+    sample: DeviceSample, claims: Claims, owners: ProcessOwners, has_slices: bool
 ) -> tuple[DeviceView, dict[str, KernelDevice]]:
     used = _in_use(sample)
     kernels, left = _fit_parts(claims.shares, used)
@@ -258,7 +187,7 @@ def _fit_parts(
             for name in names
             if name in share.parts
         ]
-        fitted = _fit([shares[kernel_id].parts[name] for kernel_id, name in slots], left)
+        fitted = fit([shares[kernel_id].parts[name] for kernel_id, name in slots], left)
         for (kernel_id, name), size in zip(slots, fitted, strict=True):
             parts[kernel_id][name] = size
         left -= sum(fitted)
@@ -266,19 +195,6 @@ def _fit_parts(
         kernel_id: dataclasses.replace(share, parts=parts[kernel_id])
         for kernel_id, share in shares.items()
     }, left
-
-
-def _fit(claims: Sequence[int], limit: int) -> list[int]:
-    """`claims`, each cut in proportion where they exceed `limit` together."""
-    total = sum(claims)
-    if total <= limit:
-        return list(claims)
-    cut = [claim * limit // total for claim in claims]
-    # Rounding down left over less than one byte for each claim that was cut.
-    rounded = [position for position, claim in enumerate(claims) if cut[position] < claim]
-    for position in rounded[: limit - sum(cut)]:
-        cut[position] += 1
-    return cut
 
 
 def _why_no_other(sample: DeviceSample, owners: ProcessOwners) -> str:
@@ -289,9 +205,7 @@ def _why_no_other(sample: DeviceSample, owners: ProcessOwners) -> str:
     return FOREIGN_NUMBERS if owners.foreign_numbers else NO_FIGURES
 
 
-def _why_rest(
-    sample: DeviceSample, claims: _Claims, owners: ProcessOwners, has_slices: bool
-) -> str:
+def _why_rest(sample: DeviceSample, claims: Claims, owners: ProcessOwners, has_slices: bool) -> str:
     if has_slices:
         return HAS_SLICES
     if sample.processes is None:

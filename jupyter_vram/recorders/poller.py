@@ -14,42 +14,17 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Literal
 
-from jupyter_vram.model.device import DeviceSample
 from jupyter_vram.model.kernel_session import KernelSession
 from jupyter_vram.model.notice import Notice
 from jupyter_vram.model.snapshot import Measurement, ReportReading
-from jupyter_vram.recorders.source_thread import Answer, SourceThread
-from jupyter_vram.sources.source import DeviceSource, ReadRequest
+from jupyter_vram.recorders.measurer import Measurer
+from jupyter_vram.recorders.settings import PollerSettings
+from jupyter_vram.sources.source import DeviceSource
 
 log = logging.getLogger(__name__)
 
-ShowHost = Literal["auto", "always", "never"]
 Subscriber = Callable[[Measurement], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PollerSettings:
-    """Rates, all in seconds, and what to show."""
-
-    min_interval_s: float = 0.1
-    max_interval_s: float = 3600.0
-    background_interval_s: float = 10.0
-    """While nobody watches: only so that the history has no gap."""
-    process_interval_s: float = 2.0
-    """Lists of processes are slow to get: they are not read more often than this."""
-    patience_s: float = 0.8
-    """So long a turn waits for a driver; then it goes on with what was last known."""
-    show_host: ShowHost = "auto"
-    """``auto``: the host's memory is a device only where there is no other."""
-
-    def clamp(self, interval_s: float) -> float:
-        """`interval_s` within what this server allows; what is no number is the slowest."""
-        if math.isnan(interval_s):
-            return self.max_interval_s
-        return min(self.max_interval_s, max(self.min_interval_s, interval_s))
 
 
 class Watch:
@@ -92,10 +67,13 @@ class Poller:
     ) -> None:
         """`sources` by a name for sentences ("The NVIDIA driver"); `read_report` by its path."""
         self.settings = settings or PollerSettings()
-        self._sources = [SourceThread(name, source) for name, source in sources.items()]
-        self._sessions = sessions
-        self._read_report = read_report
-        self._find_ancestors = ancestors
+        self._measurer = Measurer(
+            sources,
+            sessions=sessions,
+            read_report=read_report,
+            ancestors=ancestors,
+            settings=self.settings,
+        )
         self._changed = threading.Condition()
         self._subscribers: tuple[Subscriber, ...] = ()
         self._watches: set[Watch] = set()
@@ -103,9 +81,6 @@ class Poller:
         self._thread: threading.Thread | None = None
         self._anchor = -math.inf
         self._began = -math.inf
-        self._processes_read = -math.inf
-        self._ancestors: Mapping[int, tuple[int, ...]] = {}
-        self._family: frozenset[int] = frozenset()
         self._latest: Measurement | None = None
         self._told: set[str] = set()
 
@@ -118,8 +93,7 @@ class Poller:
                 target=self._run, name="jupyter-vram poller", daemon=True
             )
             self._thread.start()
-        for source in self._sources:
-            source.start()
+        self._measurer.start()
 
     def stop(self, timeout_s: float = 1.0) -> None:
         """Stop measuring, and close the sources; waits at most about `timeout_s` for a driver."""
@@ -132,10 +106,8 @@ class Poller:
         deadline = time.monotonic() + timeout_s
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout_s)
-        for source in self._sources:
-            source.stop()
-        for source in self._sources:
-            source.join(max(0.0, deadline - time.monotonic()))
+        self._measurer.stop()
+        self._measurer.join(max(0.0, deadline - time.monotonic()))
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Have each measurement told to `subscriber`, until the function returned is called."""
@@ -190,8 +162,10 @@ class Poller:
 
     def _run(self) -> None:
         while self._wait_for_turn():
+            with self._changed:
+                interval_s, watched = self._interval(), bool(self._watches or self._waiting)
             try:
-                measurement = self._measure()
+                measurement = self._measurer.measure(interval_s, watched=watched)
             except Exception as error:
                 if self._is_news(error, "turn"):
                     log.exception("A turn of the poller failed; it goes on. Logged once.")
@@ -252,98 +226,3 @@ class Poller:
         for future in waiting:
             if future.set_running_or_notify_cancel():
                 future.set_result(measurement)
-
-    def _measure(self) -> Measurement:
-        began = self._began
-        with self._changed:
-            interval = self._interval()
-            watched = bool(self._watches or self._waiting)
-        # Some slack, or a list due now by the beat would wait for another turn.
-        slack = min(0.1, interval / 2)
-        with_processes = began - self._processes_read >= self.settings.process_interval_s - slack
-        if with_processes:
-            self._processes_read = began
-        sessions = self._sessions()
-        request = ReadRequest(
-            processes=with_processes,
-            watched=watched,
-            kernel_pids=tuple(s.pid for s in sessions if s.pid is not None),
-        )
-        answers = self._ask(request, began + self.settings.patience_s)
-        devices = _shown(
-            [sample for answer in answers for sample in _samples(answer)], self.settings.show_host
-        )
-        reports = self._reports(sessions)
-        return Measurement(
-            time=time.time(),
-            interval_s=interval,
-            devices=devices,
-            reports=reports,
-            ancestors=self._family_tree(devices, reports, with_processes),
-            # What the host has to say is about being shown in place of a GPU.
-            notices=self._notices(answers, {s.device.kind for s in devices} == {"host"}),
-            stale=any(answer.late_s is not None for answer in answers),
-        )
-
-    def _ask(self, request: ReadRequest, deadline: float) -> list[Answer]:
-        was_late = [source.is_late for source in self._sources]
-        for source in self._sources:
-            source.ask(request)
-        # A driver that hung in the turn before is not waited for again.
-        return [
-            source.collect(0.0 if late else deadline)
-            for source, late in zip(self._sources, was_late, strict=True)
-        ]
-
-    def _reports(self, sessions: Iterable[KernelSession]) -> dict[str, ReportReading]:
-        reports = {}
-        for session in sessions:
-            reading = self._read_report(session.report_path) if session.report_path else None
-            if reading is not None:
-                reports[session.kernel_id] = reading
-        return reports
-
-    def _family_tree(
-        self,
-        devices: Iterable[DeviceSample],
-        reports: Mapping[str, ReportReading],
-        anew: bool,
-    ) -> Mapping[int, tuple[int, ...]]:
-        pids = {process.pid for sample in devices for process in sample.processes or ()}
-        pids |= {reading.report.pid for reading in reports.values() if reading.report}
-        if anew or pids != self._family:
-            self._family = frozenset(pids)
-            self._ancestors = dict(self._find_ancestors(sorted(pids)))
-        return self._ancestors
-
-    def _notices(self, answers: Iterable[Answer], host_shown: bool) -> tuple[Notice, ...]:
-        notices = []
-        for source, answer in zip(self._sources, answers, strict=True):
-            if answer.late_s is not None:
-                message = (
-                    f"{source.name} has not answered for {answer.late_s:.0f} s: the figures"
-                    " shown are its last ones, and go on as soon as it answers."
-                )
-                notices.append(Notice("driver-hung", "warning", message))
-            if host_shown or not _is_host(answer):
-                notices.extend(answer.reading.notices)
-        return tuple(notices)
-
-
-def _is_host(answer: Answer) -> bool:
-    devices = answer.reading.devices
-    return bool(devices) and all(sample.device.kind == "host" for sample in devices)
-
-
-def _samples(answer: Answer) -> tuple[DeviceSample, ...]:
-    if answer.late_s is None:
-        return answer.reading.devices
-    return tuple(dataclasses.replace(sample, stale=True) for sample in answer.reading.devices)
-
-
-def _shown(samples: Iterable[DeviceSample], show_host: ShowHost) -> tuple[DeviceSample, ...]:
-    samples = tuple(samples)
-    gpus = tuple(sample for sample in samples if sample.device.kind != "host")
-    if show_host == "never" or (show_host == "auto" and gpus):
-        return gpus
-    return gpus + tuple(sample for sample in samples if sample.device.kind == "host")

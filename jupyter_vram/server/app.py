@@ -8,7 +8,7 @@ from typing import Any, cast
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Enum, Float, TraitError, validate
 
-from jupyter_vram.recorders.poller import PollerSettings, ShowHost
+from jupyter_vram.recorders.settings import PollerSettings, ShowHost
 from jupyter_vram.server.kernel_events import KernelEvents
 from jupyter_vram.server.metrics import COLLECTOR
 from jupyter_vram.server.routes import SERVICE, HistoryHandler, SnapshotHandler

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from jupyter_vram.errors import VramError
-from jupyter_vram.recorders.history import THIN_SPAN_S
+from jupyter_vram.recorders.device_history import THIN_SPAN_S
 
 DEFAULT_SECONDS = 600.0
 DEFAULT_POINTS = 300

@@ -13,7 +13,8 @@ from jupyter_vram.model.kernel_session import KernelSession
 from jupyter_vram.model.snapshot import Measurement, ReportReading, Snapshot
 from jupyter_vram.model.wire import Json, Tick, TickBuilder, snapshot_message, snapshot_object
 from jupyter_vram.recorders.history import History
-from jupyter_vram.recorders.poller import Poller, PollerSettings
+from jupyter_vram.recorders.poller import Poller
+from jupyter_vram.recorders.settings import PollerSettings
 from jupyter_vram.server.hub import Hub, encode
 from jupyter_vram.server.sessions import KernelSessions
 from jupyter_vram.sources.source import DeviceSource

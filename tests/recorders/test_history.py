@@ -12,8 +12,8 @@ import pytest
 from jupyter_vram.errors import HistoryError
 from jupyter_vram.model.kernel_report import CellRun
 from jupyter_vram.model.snapshot import DeviceView, KernelDevice, KernelView, Snapshot
-from jupyter_vram.recorders import history as module
-from jupyter_vram.recorders.history import History
+from jupyter_vram.recorders import device_history
+from jupyter_vram.recorders.history import MAX_CELLS, History
 from support.scripted_source import gpu
 from wire.schema import check
 
@@ -127,7 +127,7 @@ def test_thinning_keeps_peaks_and_rows_that_add_up() -> None:
             parts = sum(part[row] for part in own["parts"].values())
             assert parts + columns["other_bytes"][row] == used
     past = history.history(DEVICE, 86400, 300)
-    assert past["resolution_s"] == module.THIN_WIDTH_S
+    assert past["resolution_s"] == device_history.THIN_WIDTH_S
     assert past["columns"]["used_bytes"].count(70 * GIB) == 4
 
 
@@ -147,7 +147,7 @@ def test_notebooks_without_number_are_counted_as_other_in_the_end() -> None:
     for n in range(200):
         history.append(snapshot(START + n, kernel(f"k{n}", 4 * GIB)))
     table = history._devices[DEVICE].fine
-    assert sum(isinstance(key, tuple) for key in table.keys) <= module.MAX_PART_COLUMNS
+    assert sum(isinstance(key, tuple) for key in table.keys) <= device_history.MAX_PART_COLUMNS
     past = history.history(DEVICE, 600, 300)
     for row, used in enumerate(past["columns"]["used_bytes"]):
         parts = sum(p[row] or 0 for k in past["kernels"].values() for p in k["parts"].values())
@@ -156,12 +156,12 @@ def test_notebooks_without_number_are_counted_as_other_in_the_end() -> None:
 
 def test_cells_are_bounded_and_the_latest_are_kept() -> None:
     history = History()
-    for n in range(module.MAX_CELLS + 50):
+    for n in range(MAX_CELLS + 50):
         cells = (CellRun(execution_count=n, started_at=START + n, ended_at=START + n + 0.5),)
         history.append(snapshot(START + n, kernel("k", GIB, cells=cells)))
     (own,) = history.history(DEVICE, 86400, 300)["kernels"].values()
-    assert len(own["cells"]) == module.MAX_CELLS
-    assert own["cells"][-1]["execution_count"] == module.MAX_CELLS + 49
+    assert len(own["cells"]) == MAX_CELLS
+    assert own["cells"][-1]["execution_count"] == MAX_CELLS + 49
 
 
 def test_a_cell_is_updated_when_it_ends() -> None:
@@ -177,7 +177,7 @@ def test_a_cell_is_updated_when_it_ends() -> None:
 
 def test_a_device_and_a_kernel_unseen_for_a_day_are_forgotten() -> None:
     history = filled(snapshot(START, kernel("k", GIB), count=2))
-    history.append(snapshot(START + module.THIN_SPAN_S + 10))
+    history.append(snapshot(START + device_history.THIN_SPAN_S + 10))
     assert history.device_ids == (DEVICE,)
     assert not history._kernels
 
@@ -205,7 +205,7 @@ def test_memory_is_bounded_over_a_day_of_8_gpus_and_10_kernels() -> None:
     fine = sum(device.fine.nbytes for device in history._devices.values()) * 9
     thinned = sum(device.thin.nbytes for device in history._devices.values())
     assert fine + thinned < 5_000_000
-    assert len(thin) <= 2 * module.THIN_SPAN_S / module.THIN_WIDTH_S * 1.06
+    assert len(thin) <= 2 * device_history.THIN_SPAN_S / device_history.THIN_WIDTH_S * 1.06
     assert per_row < 8 * (1 + 8 + 3 * 3 + 1)
 
 

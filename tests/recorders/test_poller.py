@@ -17,11 +17,14 @@ from jupyter_vram.model.kernel_report import KernelReport
 from jupyter_vram.model.kernel_session import KernelSession
 from jupyter_vram.model.notice import Notice
 from jupyter_vram.model.snapshot import Measurement, ReportReading
-from jupyter_vram.recorders.poller import Poller, PollerSettings
+from jupyter_vram.recorders.poller import Poller
+from jupyter_vram.recorders.settings import PollerSettings
 from jupyter_vram.sources.source import Reading
 from support.scripted_source import ScriptedSource, eventually, gpu, host
 
-QUICK = PollerSettings(min_interval_s=0.01, patience_s=0.1, background_interval_s=0.05)
+QUICK = PollerSettings(
+    min_interval_s=0.01, patience_s=0.1, first_patience_s=0.1, background_interval_s=0.05
+)
 SESSION = KernelSession(kernel_id="k", pid=42, name="a.ipynb", report_path="/reports/k.json")
 REPORT = ReportReading(
     report=KernelReport(pid=43, written_at=0.0, period_s=0.5, package_version="1")
@@ -208,6 +211,18 @@ def test_a_driver_that_hangs_from_the_start_is_told(bench: Bench) -> None:
     assert measurement.stale
     assert [sample.device.id for sample in measurement.devices] == ["host"]
     assert [notice.code for notice in measurement.notices] == ["driver-hung", "host"]
+
+
+def test_a_driver_may_take_its_time_to_start(bench: Bench) -> None:
+    poller = bench.poller(dataclasses.replace(QUICK, first_patience_s=60))
+    bench.nvml.hang()
+    poller.start()
+    first = poller.request()
+    eventually(lambda: bench.nvml.requests)
+    time.sleep(3 * QUICK.patience_s)  # nothing shall happen in that time
+    assert not bench.got
+    bench.nvml.let_go()
+    assert not first.result(timeout=20).stale
 
 
 def test_stopping_does_not_wait_for_a_driver_that_hangs(bench: Bench) -> None:
