@@ -1,6 +1,7 @@
 """Every error this package raises on purpose.
 
     VramError
+    ├── NvmlUnavailableError the NVIDIA library or driver can't be used now
     ├── ReportError          a kernel's report file is unreadable or of another kind
     ├── HistoryError         a question the history can't answer
     └── BadRequestError      a request to the server that makes no sense (server.parameters)
@@ -13,6 +14,17 @@ from __future__ import annotations
 
 class VramError(Exception):
     """Base of all errors of jupyter_vram."""
+
+
+class NvmlUnavailableError(VramError):
+    """NVML can't be used at present; `code` names why and the message says what to do.
+
+    `code` is a notice code (`jupyter_vram.model.notice`).
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ReportError(VramError):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import Any
 
-from jupyter_vram.errors import NvmlUnavailable
+from jupyter_vram.errors import NvmlUnavailableError
 from jupyter_vram.model.device import Device
 from jupyter_vram.sources import nvml_notices as notices
 from jupyter_vram.sources.nvml_devices import ENUMERATE_S, NvmlDevices
@@ -53,7 +53,7 @@ class NvmlSource:
             return self._last
         try:
             self._last = self._read_awake(request, {gpu.bus_id for gpu in gpus if gpu.asleep})
-        except NvmlUnavailable as failure:
+        except NvmlUnavailableError as failure:
             return self._unavailable(failure)
         if not request.watched and gpus and all(gpu.may_sleep for gpu in gpus):
             self._rest_if_idle()
@@ -92,7 +92,7 @@ class NvmlSource:
         except NvmlRefusal as refusal:
             raise self._session.broke(refusal) from refusal
 
-    def _unavailable(self, failure: NvmlUnavailable) -> Reading:
+    def _unavailable(self, failure: NvmlUnavailableError) -> Reading:
         self._let_go()
         notice = notices.unavailable(failure, devices_known=self._devices.any_known)
         return Reading(devices=self._devices.blanks(str(failure)), notices=(notice,))
@@ -146,13 +146,13 @@ def _pynvml() -> Any:
     """The binding.
 
     Raises:
-        NvmlUnavailable: it is not installed, or another package took its name.
+        NvmlUnavailableError: it is not installed, or another package took its name.
     """
     try:
         import pynvml  # type: ignore[import-untyped]
     except (ImportError, SyntaxError):
-        raise NvmlUnavailable(*notices.BINDING_MISSING) from None
+        raise NvmlUnavailableError(*notices.BINDING_MISSING) from None
     needed = ("NVMLError", "nvmlInit", "nvmlShutdown", "nvmlDeviceGetCount")
     if not all(hasattr(pynvml, name) for name in needed):
-        raise NvmlUnavailable(*notices.BINDING_FOREIGN)
+        raise NvmlUnavailableError(*notices.BINDING_FOREIGN)
     return pynvml

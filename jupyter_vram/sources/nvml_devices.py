@@ -60,7 +60,7 @@ class NvmlDevices:
 
         Raises:
             NvmlRefusal: no device answers: the session is broken.
-            NvmlUnavailable: a lost GPU called for a new session, and that could not be had.
+            NvmlUnavailableError: a lost GPU called for a new session, and that could not be had.
         """
         self._find_if_due(session, request, asleep)
         samples: list[DeviceSample] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_vram.errors import NvmlUnavailable
+from jupyter_vram.errors import NvmlUnavailableError
 
 # nvmlReturn_t
 UNINITIALIZED = 1
@@ -122,10 +122,10 @@ class NvmlRefusal(Exception):  # noqa: N818 - not every refusal is an error
         self.text = text
 
 
-def unavailable(refusal: NvmlRefusal) -> NvmlUnavailable:
+def unavailable(refusal: NvmlRefusal) -> NvmlUnavailableError:
     """What it means that NVML as a whole can't be used."""
     code, sentence = _UNAVAILABLE.get(refusal.code, ("nvml-error", _OTHER_UNAVAILABLE))
-    return NvmlUnavailable(code, sentence.format(text=refusal.text))
+    return NvmlUnavailableError(code, sentence.format(text=refusal.text))
 
 
 def reason(what: str, refusal: NvmlRefusal) -> str:

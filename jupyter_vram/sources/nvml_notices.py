@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_vram.errors import NvmlUnavailable
+from jupyter_vram.errors import NvmlUnavailableError
 from jupyter_vram.model.device import Device
 from jupyter_vram.model.notice import Notice
 from jupyter_vram.sources.nvml_errors import (
@@ -50,7 +50,7 @@ BINDING_FOREIGN = (
 )
 
 
-def unavailable(failure: NvmlUnavailable, *, devices_known: bool) -> Notice:
+def unavailable(failure: NvmlUnavailableError, *, devices_known: bool) -> Notice:
     """NVML can't be used. Worse where it told of devices before."""
     if devices_known:
         return Notice(failure.code, "error", str(failure))

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from jupyter_vram.errors import NvmlUnavailable
+from jupyter_vram.errors import NvmlUnavailableError
 from jupyter_vram.sources.nvml_errors import NvmlRefusal, unavailable
 from jupyter_vram.sources.nvml_library import NvmlLibrary
 from jupyter_vram.sources.retry import Retry
@@ -23,11 +23,11 @@ class NvmlSession:
     """
 
     def __init__(self, load: Callable[[], Any], clock: Callable[[], float]) -> None:
-        """`load` gives the module pynvml, or raises `NvmlUnavailable`."""
+        """`load` gives the module pynvml, or raises `NvmlUnavailableError`."""
         self._load = load
         self._clock = clock
         self._retry = Retry(clock)
-        self._failure: NvmlUnavailable | None = None
+        self._failure: NvmlUnavailableError | None = None
         self._library: NvmlLibrary | None = None
 
     @property
@@ -39,20 +39,20 @@ class NvmlSession:
         """The library, opened if it is not and a try is due.
 
         Raises:
-            NvmlUnavailable: it can't be opened, or could not and it is too early for another try.
+            NvmlUnavailableError: it can't be opened, or could not and it is too early for another try.
         """
         if self._library is not None:
             return self._library
         if self._failure is not None and not self._retry.due(watched=watched):
             # A new one each time: an exception that is raised again grows a longer traceback.
-            raise NvmlUnavailable(self._failure.code, str(self._failure))
+            raise NvmlUnavailableError(self._failure.code, str(self._failure))
         return self.reopen()
 
     def reopen(self) -> NvmlLibrary:
         """Shut down and initialise again, now.
 
         Raises:
-            NvmlUnavailable: it can't be opened.
+            NvmlUnavailableError: it can't be opened.
         """
         self.shut_down()
         started = self._clock()
@@ -61,7 +61,7 @@ class NvmlSession:
             library.ask("nvmlInit")
         except NvmlRefusal as refusal:
             raise self._failed(unavailable(refusal), self._clock() - started) from refusal
-        except NvmlUnavailable as failure:
+        except NvmlUnavailableError as failure:
             raise self._failed(failure, self._clock() - started) from None
         self._library = library
         return library
@@ -73,7 +73,7 @@ class NvmlSession:
             self._failure = None
         self._retry.succeeded()
 
-    def broke(self, refusal: NvmlRefusal) -> NvmlUnavailable:
+    def broke(self, refusal: NvmlRefusal) -> NvmlUnavailableError:
         """Initialising helped nothing: shut down, and wait before the next try."""
         self.shut_down()
         return self._failed(unavailable(refusal), 0.0)
@@ -86,11 +86,11 @@ class NvmlSession:
             with contextlib.suppress(NvmlRefusal):
                 library.ask("nvmlShutdown")
 
-    def _failed(self, failure: NvmlUnavailable, cost_s: float) -> NvmlUnavailable:
+    def _failed(self, failure: NvmlUnavailableError, cost_s: float) -> NvmlUnavailableError:
         if self._failure is None or self._failure.code != failure.code:
             # A machine without an NVIDIA GPU is no cause for a warning.
             absent = failure.code == "nvml-library-missing"
             _log.log(logging.INFO if absent else logging.WARNING, "%s", failure)
-        self._failure = NvmlUnavailable(failure.code, str(failure))
+        self._failure = NvmlUnavailableError(failure.code, str(failure))
         self._retry.failed(cost_s)
         return failure
