@@ -39,7 +39,7 @@ class NvmlSession:
         """The library, opened if it is not and a try is due.
 
         Raises:
-            NvmlUnavailableError: it can't be opened, or could not and it is too early for another try.
+            NvmlUnavailableError: it can't be opened, or it is too early for another try.
         """
         if self._library is not None:
             return self._library
