@@ -15,6 +15,9 @@ export function amount(bytes: number | null | undefined, unit: Unit): string {
   if (value === 0) {
     return '0';
   }
+  if (value < 0.005) {
+    return '<0.01';
+  }
   return value < 0.995 ? value.toFixed(2) : value < 99.95 ? value.toFixed(1) : value.toFixed(0);
 }
 

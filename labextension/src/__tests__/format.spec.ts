@@ -4,6 +4,7 @@ import { snapshotExample } from './support/wire';
 describe('amount', () => {
   it.each([
     [0, 'GiB', '0'],
+    [3 * 2 ** 20, 'GiB', '<0.01'],
     [2 ** 30 / 2, 'GiB', '0.50'],
     [13.84 * 2 ** 30, 'GiB', '13.8'],
     [80 * 2 ** 30, 'GiB', '80.0'],

@@ -55,13 +55,47 @@ describe('timelineFigure', () => {
     expect(Number(to)).toBe(snapshot.time * 1000);
   });
 
-  it('does not bridge a time in which nobody measured', () => {
-    const time = [0, 1, 2, 500, 501].map(after => snapshot.time - 501 + after);
-    const column = time.map(() => 2 ** 30);
+  /** What is drawn of other processes' GiB at these seconds, a list for each stretch. */
+  function drawn(rows: [number, number | null][]): (number | null)[][] {
+    const time = rows.map(([after]) => snapshot.time - 1000 + after);
+    const column = rows.map(([, gib]) => (gib === null ? null : gib * 2 ** 30));
     const past = { ...history, time, columns: { other_bytes: column }, kernels: {} };
     const series = seriesOf(past, null);
-    const [trace] = timelineFigure(chart({ history: past, series }), look).data;
-    expect((trace as { y: number[] }).y).toEqual([1, 1, 1, 0, 0, 1, 1]);
+    const data = timelineFigure(chart({ history: past, series }), look).data;
+    const traces = data as { y: (number | null)[]; stackgroup: string }[];
+    expect(new Set(traces.map(trace => trace.stackgroup)).size).toBe(traces.length);
+    return traces.map(trace => trace.y);
+  }
+
+  it('draws nothing, not zero, while nobody measured', () => {
+    const rows: [number, number][] = [0, 1, 2, 500, 501].map(after => [after, 1]);
+    expect(drawn(rows)).toEqual([
+      [1, 1, 1],
+      [1, 1]
+    ]);
+  });
+
+  it('draws nothing, not zero, while the device did not answer', () => {
+    const rows: [number, number | null][] = [
+      [0, 2],
+      [1, null],
+      [2, null],
+      [3, 2],
+      [4, 0]
+    ];
+    expect(drawn(rows)).toEqual([[2], [2, 0]]);
+  });
+
+  it('goes on through the slower measuring while nobody looks', () => {
+    const rows: [number, number][] = [0, 10, 20, 21, 22].map(after => [after, 1]);
+    expect(drawn(rows)).toHaveLength(1);
+  });
+
+  it('says nothing of a band that is unknown in a row', () => {
+    const [known, late] = chart().series;
+    const values = history.time.map((_, i) => (i === 0 ? null : 2 ** 30));
+    const { data } = timelineFigure(chart({ series: [known!, { ...late!, values }] }), look);
+    expect((data[1] as { y: (number | null)[] }).y[0]).toBeNull();
   });
 
   it('keeps the name of a notebook text', () => {

@@ -37,19 +37,21 @@ const GAP_FACTOR = 5;
 /** The stacked areas of a device over time, with the cell runs marked beneath. Pure. */
 export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
   const { history, series, unit } = chart;
-  const { times, pick } = withGaps(history.time, history.resolution_s);
-  const x = times.map(time => new Date(time * 1000));
-  const data = series.map((item): Data => ({
-    type: 'scatter',
-    mode: 'lines',
-    name: item.label,
-    x,
-    y: pick(item.values).map(value => inUnit(value, unit)),
-    stackgroup: 'bytes',
-    line: { width: 0.5, color: look.color(item), shape: 'linear' },
-    fillcolor: look.color(item),
-    hovertemplate: `%{y:.2f} ${unit}<extra>${escaped(item.label)}</extra>`
-  }));
+  const data = stretches(history, series).flatMap(([from, to], stretch) => {
+    const x = history.time.slice(from, to).map(time => new Date(time * 1000));
+    return series.map((item): Data => ({
+      type: 'scatter',
+      mode: 'lines',
+      name: item.label,
+      x,
+      y: item.values.slice(from, to).map(value => inUnit(value, unit)),
+      // Within one group Plotly would fill the time between two stretches down to zero.
+      stackgroup: `bytes ${stretch}`,
+      line: { width: 0.5, color: look.color(item), shape: 'linear' },
+      fillcolor: look.color(item),
+      hovertemplate: `%{y:.2f} ${unit}<extra>${escaped(item.label)}</extra>`
+    }));
+  });
   const total = inUnit(chart.totalBytes, unit);
   const runs = cellMarks(chart, look);
   const layout: Partial<Layout> = {
@@ -90,28 +92,23 @@ export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
   return { data, layout };
 }
 
-/** Where nobody measured for a while, a row of nothing, so that no line bridges it. */
-function withGaps(
-  time: readonly number[],
-  resolution: number
-): { times: number[]; pick: (values: readonly (number | null)[]) => (number | null)[] } {
-  const times: number[] = [];
-  const from: (number | null)[] = [];
+/** The runs of measured rows, as `[from, to)`: between them nobody measured, or nothing is known. */
+function stretches(history: IHistory, series: ISeries[]): [number, number][] {
   // The server measures every 10 s while nobody looks: that is no gap.
-  const limit = GAP_FACTOR * Math.max(resolution, 10);
-  time.forEach((moment, i) => {
-    const before = time[i - 1];
-    if (before !== undefined && moment - before > limit) {
-      times.push(before + 0.001, moment - 0.001);
-      from.push(null, null);
+  const limit = GAP_FACTOR * Math.max(history.resolution_s, 10);
+  const found: [number, number][] = [];
+  let last: [number, number] | undefined;
+  history.time.forEach((moment, i) => {
+    if (!series.some(item => (item.values[i] ?? null) !== null)) {
+      last = undefined;
+    } else if (last && moment - history.time[i - 1]! <= limit) {
+      last[1] = i + 1;
+    } else {
+      last = [i, i + 1];
+      found.push(last);
     }
-    times.push(moment);
-    from.push(i);
   });
-  return {
-    times,
-    pick: values => from.map(i => (i === null ? 0 : (values[i] ?? 0)))
-  };
+  return found;
 }
 
 function cellMarks(
@@ -131,8 +128,11 @@ function cellMarks(
       yref: 'paper',
       x0: new Date(start * 1000),
       x1: new Date(end * 1000),
-      y0: -0.02,
-      y1: -0.07,
+      // In pixels below the axis, whatever the chart's height.
+      ysizemode: 'pixel',
+      yanchor: 0,
+      y0: -3,
+      y1: -8,
       fillcolor: running ? look.accent : look.text,
       opacity: running ? 0.9 : 0.45,
       line: { width: 0 }
@@ -166,7 +166,8 @@ function labels(
       xref: 'x',
       yref: 'paper',
       x: new Date((rightmost ? chart.now : start) * 1000) as never,
-      y: -0.07,
+      y: 0,
+      yshift: -7,
       xanchor: rightmost ? 'right' : 'left',
       yanchor: 'top',
       showarrow: false,

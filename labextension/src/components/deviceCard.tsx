@@ -43,7 +43,9 @@ export function DeviceCard(props: {
       <Vitals device={device} words={words} />
       {device.stale && (
         <p className="jp-Vram-reason">
-          {device.reasons.stale ?? 'The device does not answer: these are its last figures.'}
+          {taken === null
+            ? (device.reasons.used_bytes ?? 'The device does not answer: nothing is known of it.')
+            : 'The device does not answer: these are its last figures.'}
         </p>
       )}
       <Past {...props} title={title} />
