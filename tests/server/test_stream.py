@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import random
@@ -11,6 +12,9 @@ import pytest
 from tornado.httpclient import HTTPClientError
 from tornado.websocket import WebSocketClosedError
 
+from jupyter_vram.model.notice import Notice
+from jupyter_vram.model.snapshot import Snapshot
+from jupyter_vram.model.wire import TickBuilder
 from jupyter_vram.server.service import VramService
 from support.fake_nvml import FakeNvml
 from support.streams import API, until
@@ -18,6 +22,16 @@ from wire.schema import check
 
 MIB = 1 << 20
 FAST = {"type": "configure", "interval_s": 0.1}
+
+
+class Eager:
+    """A wish for every tick there is."""
+
+    interval_s = 0.0
+
+    def close(self) -> None:
+        pass
+
 
 HOSTILE = [
     "",
@@ -223,6 +237,36 @@ async def test_nvml_is_not_called_more_for_more_clients(
     many = await calls_per_turn(20)
     assert one == pytest.approx(8, abs=1)
     assert many == pytest.approx(one, abs=1)
+
+
+async def test_a_client_that_does_not_read_costs_no_memory_and_gets_the_latest(
+    open_stream: Any, service: VramService
+) -> None:
+    stream = await open_stream()
+    await stream.read()
+    await until(lambda: len(service.hub) == 1)
+    await stream.send({"type": "configure", "interval_s": 0.1})
+    await service.stop()  # from here on, the test makes the ticks: as fast as it can
+    (client,) = service.hub._clients
+    client._watch = Eager()
+    sent: list[int] = []
+    send = client._send
+
+    def counted(text: str) -> asyncio.Future[None]:
+        sent.append(len(text))
+        return send(text)
+
+    client._send = counted
+    builder = TickBuilder()
+    for second in range(1000):
+        notice = Notice("big", "info", f"{second} " + "x" * 200_000)
+        big = Snapshot(time=float(second), interval_s=0.1, notices=(notice,))
+        service.hub.publish(builder.build(big))
+        await asyncio.sleep(0)
+    # What fits into the buffers of the sockets, of 200 MB that were offered.
+    assert sum(sent) < 50_000_000
+    latest = await stream.until(lambda m: m["time"] == 999.0)
+    assert latest["changed"]["notices"][0]["message"].startswith("999 ")
 
 
 async def test_the_stream_goes_on_through_json_that_other_parsers_take(
