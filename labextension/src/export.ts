@@ -1,5 +1,6 @@
 import { loadPlotly } from './charts/plotly';
 import { shownDevices } from './components/devices';
+import { redraw } from './components/timeline';
 import { shortName } from './format';
 import { seriesOf } from './owners';
 import { IVramModel } from './tokens';
@@ -58,6 +59,7 @@ export async function downloadPngs(root: HTMLElement): Promise<number> {
   const plotly = await loadPlotly();
   const background = getComputedStyle(root).getPropertyValue('--jp-layout-color1').trim();
   for (const [i, chart] of charts.entries()) {
+    await redraw(chart);
     const drawn = chart as unknown as { data: unknown; layout: object };
     const picture = {
       data: drawn.data,
