@@ -51,10 +51,6 @@ class Client:
         """The client's own rate."""
         return self._watch.interval_s
 
-    def configure(self, interval_s: float) -> None:
-        """Wish for another rate; it is clamped to the server's limits."""
-        self._watch.interval_s = interval_s
-
     def close(self) -> None:
         """The stream has ended."""
         self._hub.leave(self)

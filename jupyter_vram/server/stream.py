@@ -13,7 +13,7 @@ from jupyter_server.base.websocket import WebSocketMixin
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from jupyter_vram.server.hub import Client, encode
+from jupyter_vram.server.hub import Client, Watch, encode
 from jupyter_vram.server.parameters import (
     BadRequestError,
     interval_from,
@@ -36,6 +36,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     """Tornado drops the connection at a larger message, before it is in memory as a whole."""
 
     _client: Client | None = None
+    _watch: Watch | None = None
     _greeting: asyncio.Task[None] | None = None
     _error_at = float("-inf")
 
@@ -68,7 +69,7 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     async def _greet(self) -> None:
         # The wish comes first: it wakes a poller that measures in the background only.
-        watch = self.service.poller.watch(self.service.interval_s)
+        watch = self._watch = self.service.poller.watch(self.service.interval_s)
         try:
             tick = await self.service.first_tick()
             text = await self.service.first_message(tick, self._seconds, self._points)
@@ -90,8 +91,9 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         except BadRequestError as error:
             self._complain(str(error))
             return
-        if self._client is not None:
-            self._client.configure(interval_s)
+        # A client may wish before it is greeted.
+        if self._watch is not None:
+            self._watch.interval_s = interval_s
 
     def _complain(self, sentence: str) -> None:
         now = time.monotonic()
