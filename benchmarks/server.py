@@ -64,14 +64,18 @@ class Server:
                 command, env=self._env, stdout=output, stderr=subprocess.STDOUT
             )
         while time.monotonic() - began < timeout_s and self.process.poll() is None:
-            try:
-                self.get("api/status")
-            except OSError:
-                time.sleep(0.02)
-            else:
+            if self._answers():
                 return time.monotonic() - began
+            time.sleep(0.02)
         self.stop()
         raise RuntimeError(f"the server did not start:\n{log.read_text()}")
+
+    def _answers(self) -> bool:
+        try:
+            self.get("api/status")
+        except OSError:
+            return False
+        return True
 
     def get(self, path: str) -> Any:
         """The JSON answer of a route."""

@@ -22,6 +22,8 @@ HERE = Path(__file__).parent
 GPUS = 8
 CONNECT_S = 60.0
 PROBE_TIMEOUT_S = 60.0
+SETTLE_S = 2.0
+"""Names and counts, which are read once, have been read by then."""
 OURS, PEER, BARE = "jupyter_vram", "nvdashboard", "bare server"
 
 
@@ -83,7 +85,7 @@ def subjects(interval_s: float, with_peer: bool) -> Iterator[Subject]:
 
 def measure(folder: Path, *, quick: bool, with_peer: bool) -> Iterator[Point]:
     """All points, the subjects in turn, each with a server of its own."""
-    seconds = 3.0 if quick else 8.0
+    seconds = 3.0 if quick else 6.0
     counts = (1, 10) if quick else (1, 10, 50)
     bare = Subject(name=BARE, python=Path(sys.executable), extension=None)
     ours = next(subjects(1.0, with_peer=False))
@@ -105,11 +107,9 @@ def _point(
             gpus.set_processes(
                 index, [FakeProcess(os.getpid(), 3 * GIB), FakeProcess(os.getppid(), 2 * GIB)]
             )
-        server = Server(
-            home, python=subject.python, extension=subject.extension, env=gpus.env()
-        )
+        server = Server(home, python=subject.python, extension=subject.extension, env=gpus.env())
         with server, _clients(server, subject, clients) as load:
-            _settle(gpus, interval_s)
+            time.sleep(SETTLE_S)
             cpu_before, calls_before = server.cpu_s(), gpus.calls()
             load.since()
             began = time.monotonic()
@@ -151,11 +151,6 @@ def _as_point(
         connected=load.opened["connected"],
         wanted=load.opened["wanted"],
     )
-
-
-def _settle(gpus: FakeNvml, interval_s: float) -> None:
-    """Wait until the names and counts that are read once have been read."""
-    time.sleep(max(1.0, 2 * interval_s))
 
 
 class Load:
@@ -258,22 +253,22 @@ def results(points: Sequence[Point]) -> list[Result]:
 
 def side_by_side(points: Sequence[Point]) -> str:
     """All points, for a terminal."""
-    rows = [
-        ("", "clients", "every", "CPU %", "NVML/s", "API p50 ms", "p99", "max", "n")
-        + ("msgs/s", "B/msg", "kB/s per client", "first kB", "")
+    heads = "clients every CPU% NVML/s API_p50_ms p99 max requests msgs/s B/msg kB/s first_kB"
+    rows: list[tuple[str, ...]] = [
+        ("", *(head.replace("_", " ") for head in heads.split()), "(per client)")
     ]
-    for p in points:
-        rows.append(
-            (
-                *(p.subject, str(p.clients), f"{p.interval_s:g} s" if p.clients else "–"),
-                *(figure(p.cpu_percent), figure(p.nvml_calls_per_s)),
-                *map(figure, (p.latency_p50_ms, p.latency_p99_ms, p.latency_max_ms)),
-                *(str(p.latency_count), figure(p.messages_per_client_per_s)),
-                *(figure(p.bytes_per_message), figure(p.bytes_per_client_per_s / 1e3)),
-                figure(p.first_bytes_per_client / 1e3),
-                "" if p.connected == p.wanted else f"{p.connected} of {p.wanted} sockets",
-            )
+    rows.extend(
+        (
+            *(p.subject, str(p.clients), f"{p.interval_s:g} s" if p.clients else "–"),
+            *(figure(p.cpu_percent), figure(p.nvml_calls_per_s)),
+            *map(figure, (p.latency_p50_ms, p.latency_p99_ms, p.latency_max_ms)),
+            *(str(p.latency_count), figure(p.messages_per_client_per_s)),
+            *(figure(p.bytes_per_message), figure(p.bytes_per_client_per_s / 1e3)),
+            figure(p.first_bytes_per_client / 1e3),
+            "" if p.connected == p.wanted else f"{p.connected} of {p.wanted} sockets",
         )
+        for p in points
+    )
     return aligned(rows)
 
 
