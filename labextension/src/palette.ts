@@ -10,7 +10,7 @@ export type ThemeKind = 'light' | 'dark';
 const OWN: Record<ThemeKind, Partial<Record<OwnerKind, string>>> = {
   light: {
     allocated: '#1a5fb4',
-    reserved_free: '#6f9fdc',
+    reserved_free: '#6493d6',
     context: '#5d6b7e',
     process: '#1a5fb4',
     resident: '#1a5fb4',

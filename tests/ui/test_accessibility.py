@@ -37,6 +37,8 @@ def test_themes_have_no_violations(
         expect(panel.locator(".js-plotly-plot")).to_be_visible(timeout=20_000)
         panel.get_by_role("button", name="Open the dashboard").click()
         expect(page.locator("#jupyter-vram-dashboard .js-plotly-plot")).to_be_visible()
+        panel.locator("summary", has_text="Past as a table").click()
+        expect(panel.locator(".jp-Vram-past tbody tr").first).to_be_visible()
         for part in ("#jupyter-vram-panel", "#jupyter-vram-dashboard", "#jupyter-vram-status"):
             results = Axe().run(page, context=part)
             assert results.violations_count == 0, results.generate_report()

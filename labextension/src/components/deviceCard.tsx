@@ -4,6 +4,7 @@ import { IDeviceOwners, IOwner, ownersOf, seriesOf } from '../owners';
 import { currentTheme, palette } from '../palette';
 import { ISettings, IVramModel } from '../tokens';
 import { IDevice, ISnapshot } from '../wire';
+import { PastTable } from './pastTable';
 import { Timeline } from './timeline';
 
 /** How full a device is, as a class and in words: never by colour alone. */
@@ -67,21 +68,27 @@ function Past(props: {
     return null;
   }
   const focused = model.focusedKernelId;
+  const shown = {
+    history,
+    series: seriesOf(history, focused),
+    unit: model.settings.unit,
+    windowSeconds: model.settings.windowSeconds,
+    now: snapshot.time
+  };
   return (
-    <Timeline
-      id={device.id}
-      label={`Memory of ${props.title} over time; its present figures are in the table below.`}
-      chart={{
-        history,
-        series: seriesOf(history, focused),
-        cells: focused === null ? [] : (history.kernels[focused]?.cells ?? []),
-        totalBytes: device.total_bytes,
-        unit: model.settings.unit,
-        windowSeconds: model.settings.windowSeconds,
-        now: snapshot.time,
-        height: props.chartHeight
-      }}
-    />
+    <>
+      <Timeline
+        id={device.id}
+        label={`Memory of ${props.title} over time; the same figures are in the tables below.`}
+        chart={{
+          ...shown,
+          cells: focused === null ? [] : (history.kernels[focused]?.cells ?? []),
+          totalBytes: device.total_bytes,
+          height: props.chartHeight
+        }}
+      />
+      <PastTable {...shown} title={props.title} />
+    </>
   );
 }
 
@@ -170,7 +177,7 @@ function Owners(props: {
         </tr>
       </thead>
       <tbody>
-        {focused && (
+        {focused && (owners.own.length > 0 || snapshot.devices.length === 1) && (
           <tr className="jp-Vram-own">
             <th scope="row">
               {only && <Chip color={colorOf(only)} />}
