@@ -1,4 +1,4 @@
-"""A day of the server at one tick a second, in one process: ``python day.py TICKS [tracemalloc]``.
+"""A day of the server in one process: ``python day.py TICKS RESTART_S [trace]``, a tick a second.
 
 All that the server does with a measurement is done, with a clock that does not wait: whose bytes
 they are, the history, the tick, and its text for five streams. Prints what memory did, as JSON.
@@ -14,7 +14,7 @@ import sys
 import time
 import tracemalloc
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
@@ -23,14 +23,15 @@ if __name__ == "__main__":
 import psutil  # noqa: E402
 
 from benchmarks.results import Result  # noqa: E402
-from benchmarks.workload import Moment, moment  # noqa: E402
+from benchmarks.workload import ALL_DAY_S, Moment, moment  # noqa: E402
 from jupyter_vram.analysis.ownership import assemble  # noqa: E402
 from jupyter_vram.model.wire import TickBuilder  # noqa: E402
 from jupyter_vram.recorders.history import History  # noqa: E402
 from jupyter_vram.server.hub import Hub, encode  # noqa: E402
 
-DAY = 86_400
-TRACED = 7_200
+HOUR = 3_600
+DAY = 24 * HOUR
+TRACED = HOUR
 """Tracing takes several times as long: by then the part of the history at full rate is full."""
 STREAMS = 5
 WARM_UP = 60
@@ -68,12 +69,15 @@ class Pipeline:
         self.hub.publish(tick)
 
 
-async def live(ticks: int, trace: bool) -> dict[str, Any]:
-    """`ticks` seconds, and what memory did after the first minute, in bytes."""
+async def live(ticks: int, restart_s: int, trace: bool) -> dict[str, Any]:
+    """`ticks` seconds, and what memory did after the first minute, in bytes.
+
+    Each kernel is replaced by a new one every `restart_s` seconds.
+    """
     pipeline = Pipeline()
     process = psutil.Process()
     for second in range(WARM_UP):
-        pipeline.turn(moment(second, START))
+        pipeline.turn(moment(second, START, restart_s))
         await asyncio.sleep(0)
     gc.collect()
     if trace:
@@ -82,7 +86,7 @@ async def live(ticks: int, trace: bool) -> dict[str, Any]:
     cpu_s = 0.0
     course = []
     for second in range(WARM_UP, ticks):
-        now = moment(second, START)
+        now = moment(second, START, restart_s)
         began = time.process_time()
         pipeline.turn(now)
         cpu_s += time.process_time() - began
@@ -95,9 +99,20 @@ async def live(ticks: int, trace: bool) -> dict[str, Any]:
         "rss_growth_bytes": process.memory_info().rss - rss,
         "rss_growth_by_hour_bytes": course,
         "traced_growth_bytes": tracemalloc.get_traced_memory()[0] if trace else None,
+        "largest": _largest() if trace else None,
         "history_bytes": pipeline.history.nbytes,
         "cpu_s_per_tick": cpu_s / (ticks - WARM_UP),
     }
+
+
+def _largest() -> list[str]:
+    """The lines that allocated most of what is still held."""
+    found = tracemalloc.take_snapshot().statistics("lineno")[:10]
+    return [
+        f"{entry.traceback[0].filename.removeprefix(f'{ROOT}/')}:{entry.traceback[0].lineno}:"
+        f" {entry.size / 1e3:.0f} kB in {entry.count}"
+        for entry in found
+    ]
 
 
 def tick_bytes() -> int:
@@ -113,31 +128,40 @@ def tick_bytes() -> int:
 def measure(*, quick: bool) -> tuple[list[Result], dict[str, Any]]:
     """The results, and all that was seen."""
     ticks = 7_200 if quick else DAY
-    runs = [
-        subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
-        for arguments in ([str(ticks)], [str(min(ticks, TRACED)), "tracemalloc"])
-    ]
-    plain, traced = (cast("dict[str, Any]", _answer(run)) for run in runs)
-    hours = f"{ticks:,} ticks"
+    traced_ticks = min(ticks, TRACED)
+    runs = {
+        "same_kernels": _run(ticks, ALL_DAY_S),
+        "new_kernels": _run(ticks, HOUR),
+        "traced": _run(traced_ticks, HOUR, "trace"),
+    }
+    seen = {name: _answer(run) for name, run in runs.items()}
+    plain = seen["same_kernels"]
     results = [
         Result(
             part="memory",
-            name=f"server's resident memory, growth over {hours}",
+            name=f"server's growth over {ticks:,} ticks, the same 10 kernels",
             value=plain["rss_growth_bytes"] / MB,
             unit="MB",
             goal=5,
-            note="8 GPUs, 10 kernels of which each is replaced once an hour, 5 streams",
+            note="resident memory; 8 GPUs, 5 streams",
         ),
         Result(
             part="memory",
-            name=f"the same as Python counts it, {min(ticks, TRACED):,} ticks",
-            value=traced["traced_growth_bytes"] / MB,
+            name=f"server's growth over {ticks:,} ticks, each kernel replaced hourly",
+            value=seen["new_kernels"]["rss_growth_bytes"] / MB,
             unit="MB",
             goal=5,
+            note="240 kernels and some 19,000 runs of cells in a day",
         ),
         Result(
             part="memory",
-            name="of that, the figures of the history",
+            name=f"Python's objects (tracemalloc) after {traced_ticks:,} ticks, replaced hourly",
+            value=seen["traced"]["traced_growth_bytes"] / MB,
+            unit="MB",
+        ),
+        Result(
+            part="memory",
+            name="of that, figures of the history, the same 10 kernels",
             value=plain["history_bytes"] / MB,
             unit="MB",
         ),
@@ -156,7 +180,12 @@ def measure(*, quick: bool) -> tuple[list[Result], dict[str, Any]]:
             note="8 GPUs, 10 kernels",
         ),
     ]
-    return results, {"plain": plain, "traced": traced}
+    return results, seen
+
+
+def _run(ticks: int, restart_s: int, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, str(ticks), str(restart_s), *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def _answer(run: subprocess.Popen[str]) -> Any:
@@ -167,4 +196,6 @@ def _answer(run: subprocess.Popen[str]) -> Any:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(live(int(sys.argv[1]), "tracemalloc" in sys.argv[2:]))))
+    print(
+        json.dumps(asyncio.run(live(int(sys.argv[1]), int(sys.argv[2]), "trace" in sys.argv[3:])))
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import uuid
 from dataclasses import dataclass
@@ -18,8 +19,7 @@ TOTAL_BYTES = 80 * 1024 * MIB
 DRIVER_BYTES = 512 * MIB
 CONTEXT_BYTES = 480 * MIB
 OTHER_PID = 900
-RESTART_S = 3600
-"""A notebook's kernel is shut down after so long, and another one takes its place."""
+ALL_DAY_S = 10**9
 CELL_S = 45
 
 DEVICES = tuple(
@@ -42,14 +42,19 @@ class Moment:
     sessions: tuple[KernelSession, ...]
 
 
-def moment(second: int, start: float, interval_s: float = 1.0) -> Moment:
-    """The machine `second` seconds after `start`. Every byte moves, as in training."""
+def moment(
+    second: int, start: float, restart_s: int = ALL_DAY_S, interval_s: float = 1.0
+) -> Moment:
+    """The machine `second` seconds after `start`. Every byte moves, as in training.
+
+    After each `restart_s` seconds a notebook's kernel is shut down, and a new one takes its place.
+    """
     now = start + second
     samples: list[DeviceSample] = []
     held: dict[int, list[ProcessSample]] = {index: [] for index in range(GPUS)}
     sessions, reports, ancestors = [], {}, {}
     for number in range(KERNELS):
-        session, report = _kernel(number, second, now)
+        session, report = _kernel(number, second, now, restart_s)
         sessions.append(session)
         reports[session.kernel_id] = ReportReading(report=report)
         ancestors[report.pid] = (1,)
@@ -84,19 +89,15 @@ def moment(second: int, start: float, interval_s: float = 1.0) -> Moment:
     return Moment(measurement, tuple(sessions))
 
 
-def _kernel(number: int, second: int, now: float) -> tuple[KernelSession, KernelReport]:
+def _kernel(
+    number: int, second: int, now: float, restart_s: int
+) -> tuple[KernelSession, KernelReport]:
     # They do not all restart at once.
-    life = (second + number * RESTART_S // KERNELS) // RESTART_S
+    life = (second + number * restart_s // KERNELS) // restart_s
     pid = 4000 + 100 * number + life
     kernel_id = str(uuid.UUID(int=(0xA5 << 120) + (number << 64) + life))
     devices = [number % GPUS] if number % 2 else [number % GPUS, (number + 1) % GPUS]
     cell = second // CELL_S
-    began = now - second % CELL_S
-    runs = tuple(
-        CellRun(execution_count=k + 1, started_at=began - (cell - k) * CELL_S,
-                ended_at=None if k == cell else began - (cell - k - 1) * CELL_S - 2)
-        for k in range(max(0, cell - 19), cell + 1)
-    )  # fmt: skip
     report = KernelReport(
         pid=pid,
         written_at=now - 0.05 - 0.04 * number,
@@ -106,7 +107,7 @@ def _kernel(number: int, second: int, now: float) -> tuple[KernelSession, Kernel
         torch_state="cuda_initialized",
         torch_version="2.13.0",
         devices=tuple(_stats(number, device, second) for device in devices),
-        cells=runs,
+        cells=_runs(cell, now - second % CELL_S),
     )
     name = f"experiment {number + 1}.ipynb"
     session = KernelSession(
@@ -118,6 +119,19 @@ def _kernel(number: int, second: int, now: float) -> tuple[KernelSession, Kernel
         language="python",
     )
     return session, report
+
+
+@functools.lru_cache(maxsize=4)
+def _runs(cell: int, began: float) -> tuple[CellRun, ...]:
+    """The run number `cell`, which goes on, and those before it."""
+    return tuple(
+        CellRun(
+            execution_count=k + 1,
+            started_at=began - (cell - k) * CELL_S,
+            ended_at=None if k == cell else began - (cell - k - 1) * CELL_S - 2,
+        )
+        for k in range(max(0, cell - 19), cell + 1)
+    )
 
 
 def _stats(number: int, index: int, second: int) -> AllocatorStats:
