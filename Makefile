@@ -80,7 +80,8 @@ screenshots: $(VENV)/.test
 	cp build/screenshots/dashboard.png docs/images/dashboard.png
 
 notebooks: $(VENV)/.test
-	$(BIN)/python -m nbconvert --to notebook --execute --inplace notebooks/*.ipynb
+	$(BIN)/python -m nbconvert --to notebook --execute --inplace \
+		--ExecutePreprocessor.record_timing=False notebooks/*.ipynb
 
 clean:
 	rm -rf $(VENV) node_modules jupyter_vram/labextension labextension/lib labextension/tsconfig.tsbuildinfo \
