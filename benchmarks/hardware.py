@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+import jupyter_vram
+
 PACKAGES = (
     "jupyter_vram",
     "jupyter_server",
@@ -52,6 +54,8 @@ def slug(hardware: dict[str, Any]) -> str:
 
 
 def version(package: str) -> str | None:
+    if package == "jupyter_vram":  # also where it is not installed, but only on the path
+        return jupyter_vram.__version__
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -77,13 +77,13 @@ def measure(folder: Path, *, quick: bool) -> tuple[list[Result], dict[str, Any]]
         env = {**os.environ, "JUPYTER_VRAM_KERNEL": "0", "IPYTHONDIR": str(home / "ipython")}
         kernels = Kernels(home, env)
         try:
-            wall, thread, share = _slow_down(kernels.start(), code, pairs)
+            wall, thread, share = slow_down(kernels.start(), code, pairs)
         finally:
             kernels.stop()
         raw[what] = {"wall_percent": wall, "thread_cpu_percent": thread}
         results += [
-            _slower(f"{what} slower while the reporter runs, by the clock", wall),
-            _slower(f"{what} slower, by its own thread's CPU time", thread),
+            slower(f"{what} slower while the reporter runs, by the clock", wall),
+            slower(f"{what} slower, by its own thread's CPU time", thread),
             Result(
                 part="kernel",
                 name=f"CPU of the reporter's thread beside {what}",
@@ -111,7 +111,7 @@ def measure(folder: Path, *, quick: bool) -> tuple[list[Result], dict[str, Any]]
     return results, {**raw, "import_s": imports}
 
 
-def _slower(name: str, percents: list[float]) -> Result:
+def slower(name: str, percents: list[float]) -> Result:
     low, high = median_interval(percents)
     return Result(
         part="kernel",
@@ -125,7 +125,7 @@ def _slower(name: str, percents: list[float]) -> Result:
     )
 
 
-def _slow_down(kernel: Kernel, code: str, pairs: int) -> tuple[list[float], list[float], float]:
+def slow_down(kernel: Kernel, code: str, pairs: int) -> tuple[list[float], list[float], float]:
     """For each pair, by how many percent the loop took longer with the reporter than without it
     (wall clock, thread's CPU time); and the reporter's share of a core."""
     kernel.run(code)
