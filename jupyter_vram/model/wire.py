@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_vram.model.kernel_report import CellRun
 from jupyter_vram.model.snapshot import DeviceView, KernelDevice, KernelView, Snapshot
 
 SCHEMA_VERSION = 1
@@ -101,6 +102,15 @@ def _kernel_device_object(share: KernelDevice) -> Json:
     }
 
 
+def cell_object(cell: CellRun) -> Json:
+    """A run of a cell of the contract."""
+    return {
+        "execution_count": cell.execution_count,
+        "started_at": cell.started_at,
+        "ended_at": cell.ended_at,
+    }
+
+
 def kernel_object(view: KernelView, now: float) -> Json:
     """A kernel of the contract; `now` (seconds since the epoch) gives its report an age."""
     return {
@@ -114,14 +124,7 @@ def kernel_object(view: KernelView, now: float) -> Json:
         "reason": view.reason,
         "torch_state": view.torch_state,
         "rss_bytes": view.rss_bytes,
-        "cells": [
-            {
-                "execution_count": cell.execution_count,
-                "started_at": cell.started_at,
-                "ended_at": cell.ended_at,
-            }
-            for cell in view.cells
-        ],
+        "cells": [cell_object(cell) for cell in view.cells],
         "devices": [_kernel_device_object(share) for share in view.devices],
     }
 

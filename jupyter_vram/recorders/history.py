@@ -7,15 +7,16 @@ kernels' parts are columns that come and go with the kernels.
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_vram.errors import HistoryError
 from jupyter_vram.model.kernel_report import CellRun
 from jupyter_vram.model.snapshot import DeviceView, KernelView, Snapshot
-from jupyter_vram.model.wire import DEVICE_COLUMNS, SCHEMA_VERSION
+from jupyter_vram.model.wire import DEVICE_COLUMNS, SCHEMA_VERSION, cell_object
 from jupyter_vram.recorders.device_history import (
     THIN_SPAN_S,
     THIN_WIDTH_S,
@@ -35,6 +36,13 @@ class _KernelPast:
     paths: tuple[str, ...]
     seen: float
     cells: dict[float, CellRun] = field(default_factory=dict)
+
+    def close_runs(self, but: Collection[float] = ()) -> None:
+        """End what ran when the kernel was last seen: a killed kernel never tells the end."""
+        for started, cell in self.cells.items():
+            if cell.ended_at is None and started not in but:
+                ended_at = max(started, self.seen)
+                self.cells[started] = dataclasses.replace(cell, ended_at=ended_at)
 
 
 class History:
@@ -75,6 +83,7 @@ class History:
         past = self._kernels.get(kernel.kernel_id)
         if past is None:
             past = self._kernels[kernel.kernel_id] = _KernelPast(kernel.name, kernel.paths, time)
+        past.close_runs(but={cell.started_at for cell in kernel.cells})
         past.name, past.paths, past.seen = kernel.name, kernel.paths, time
         for cell in kernel.cells:
             past.cells[cell.started_at] = cell
@@ -146,18 +155,17 @@ class History:
 
     def _kernel_object(self, kernel_id: str, since: float) -> dict[str, Any]:
         past = self._kernels[kernel_id]
+        ended = past.seen < self._latest
+        if ended:
+            past.close_runs()
         cells = [past.cells[started] for started in sorted(past.cells)]
         return {
             "name": past.name,
             "paths": list(past.paths),
-            "ended": past.seen < self._latest,
+            "ended": ended,
             "parts": {},
             "cells": [
-                {
-                    "execution_count": cell.execution_count,
-                    "started_at": cell.started_at,
-                    "ended_at": cell.ended_at,
-                }
+                cell_object(cell)
                 for cell in cells
                 if cell.ended_at is None or cell.ended_at >= since
             ],

@@ -6,6 +6,8 @@ const MAX_ROWS = 2400;
 const FINE_ROWS = 600;
 /** Into so many pieces of equal length the window is cut; of the older rows each keeps one. */
 const COARSE_ROWS = 1200;
+/** Less is the measurement that came with the past, which may be a little newer. */
+const SET_BACK_SECONDS = 5;
 
 type Column = (number | null)[];
 
@@ -23,17 +25,21 @@ export function append(
 ): IHistory {
   const base = history ?? empty(deviceId, snapshot.interval_s);
   const device = snapshot.devices.find(item => item.id === deviceId);
-  const rows = base.time.length;
-  if (rows > 0 && snapshot.time <= (base.time[rows - 1] ?? 0)) {
-    return base; // the same measurement again
+  const seen = base.time[base.time.length - 1] ?? -Infinity;
+  if (snapshot.time <= seen) {
+    if (seen - snapshot.time < SET_BACK_SECONDS) {
+      return base; // the same measurement again
+    }
+    cutFrom(base, snapshot.time);
   }
+  const rows = base.time.length;
   base.time.push(snapshot.time);
   const figures = (device ?? {}) as unknown as Record<string, unknown>;
   for (const [name, column] of Object.entries(base.columns)) {
     const figure = figures[name];
     column.push(typeof figure === 'number' ? figure : null);
   }
-  const kernels = appendKernels(base.kernels, snapshot, deviceId, rows);
+  const kernels = appendKernels(base.kernels, snapshot, deviceId, rows, seen);
   // Rows this far apart are no gap in the measuring.
   const resolution_s = Math.max(base.resolution_s, snapshot.interval_s);
   const next = { ...base, resolution_s, kernels };
@@ -63,7 +69,8 @@ function appendKernels(
   kernels: Record<string, IKernelHistory>,
   snapshot: ISnapshot,
   deviceId: string,
-  rows: number
+  rows: number,
+  seen: number
 ): Record<string, IKernelHistory> {
   const next: Record<string, IKernelHistory> = {};
   for (const [id, kernel] of Object.entries(kernels)) {
@@ -84,7 +91,7 @@ function appendKernels(
       paths: kernel.paths,
       ended: false,
       parts,
-      cells: mergeCells(known?.cells ?? [], kernel.cells)
+      cells: mergeCells(known?.cells ?? [], kernel.cells, seen)
     };
     for (const [name, column] of Object.entries(parts) as [PartName, Column][]) {
       column.push(share?.parts[name] ?? null);
@@ -98,9 +105,21 @@ function appendKernels(
   return next;
 }
 
-function mergeCells(known: ICellRun[], latest: ICellRun[]): ICellRun[] {
+/** A run that the kernel tells no more and never ended was cut off, at the latest when last seen. */
+function mergeCells(known: ICellRun[], latest: ICellRun[], seen: number): ICellRun[] {
   const first = latest[0]?.started_at ?? Infinity;
-  return [...known.filter(cell => cell.started_at < first), ...latest];
+  const earlier = known
+    .filter(cell => cell.started_at < first)
+    .map(cell => ({ ...cell, ended_at: cell.ended_at ?? Math.max(cell.started_at, seen) }));
+  return [...earlier, ...latest];
+}
+
+/** The server's clock was set back: rows of times to come are dropped, as the server does. */
+function cutFrom(history: IHistory, time: number): void {
+  const first = history.time.findIndex(item => item >= time);
+  for (const column of columnsOf(history)) {
+    column.splice(first);
+  }
 }
 
 function outdated(time: number[], since: number): number {

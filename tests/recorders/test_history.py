@@ -175,6 +175,28 @@ def test_a_cell_is_updated_when_it_ends() -> None:
     assert [cell["ended_at"] for cell in own["cells"]] == [START + 1]
 
 
+def test_a_run_ends_with_the_kernel_that_never_told_its_end() -> None:
+    running = CellRun(execution_count=3, started_at=START)
+    history = filled(snapshot(START, kernel("k", GIB, cells=(running,))))
+    history.append(snapshot(START + 1, kernel("k", GIB, cells=(running,))))
+
+    def ends() -> list[float | None]:
+        (own,) = history.history(DEVICE, 600, 300)["kernels"].values()
+        return [cell["ended_at"] for cell in own["cells"]]
+
+    assert ends() == [None]
+    history.append(snapshot(START + 2, kernel("k", GIB)))  # restarted: its report knows no run
+    assert ends() == [START + 1]
+
+
+def test_a_run_ends_with_the_last_sight_of_a_kernel_that_is_gone() -> None:
+    running = CellRun(execution_count=3, started_at=START)
+    history = filled(snapshot(START + 1, kernel("k", GIB, cells=(running,))), snapshot(START + 2))
+    (own,) = history.history(DEVICE, 600, 300)["kernels"].values()
+    assert own["ended"] is True
+    assert [cell["ended_at"] for cell in own["cells"]] == [START + 1]
+
+
 def test_a_device_and_a_kernel_unseen_for_a_day_are_forgotten() -> None:
     history = filled(snapshot(START, kernel("k", GIB), count=2))
     history.append(snapshot(START + device_history.THIN_SPAN_S + 10))

@@ -115,6 +115,24 @@ describe('append', () => {
     ]);
   });
 
+  it('ends the run of a kernel that was restarted and never told its end', () => {
+    const first = snapshotAt(START + 3);
+    first.kernels[0]!.cells = [{ execution_count: 1, started_at: START + 1, ended_at: null }];
+    const second = snapshotAt(START + 4);
+    second.kernels[0]!.cells = [];
+    const history = append(append(undefined, first, DEVICE, 300), second, DEVICE, 300);
+    expect(history.kernels[TRAIN]!.cells).toEqual([
+      { execution_count: 1, started_at: START + 1, ended_at: START + 3 }
+    ]);
+  });
+
+  it('goes on when the clock of the server was set back', () => {
+    const before = past(seconds(100), 300, i => i);
+    const history = append(before, snapshotAt(START + 49.5), DEVICE, 300);
+    expect(history.time.slice(-2)).toEqual([START + 49, START + 49.5]);
+    expectRectangular(history);
+  });
+
   it('tells how far apart its rows may be', () => {
     const slow = snapshotAt(START + 60);
     slow.interval_s = 60;

@@ -9,8 +9,9 @@ export function Notices(props: { notices: INotice[]; connection: Connection }): 
   const all = [...ofConnection(props.connection), ...props.notices];
   return (
     <div className="jp-Vram-notices" role="status" aria-live="polite">
-      {all.map(notice => (
-        <div key={notice.code} className={`jp-Vram-notice jp-mod-${notice.severity}`}>
+      {all.map((notice, i) => (
+        // Two GPUs may have the same trouble, so a code is no key.
+        <div key={`${notice.code} ${i}`} className={`jp-Vram-notice jp-mod-${notice.severity}`}>
           <span className="jp-Vram-severity">{WORDS[notice.severity] ?? WORDS.info}</span>{' '}
           {notice.message}
         </div>
