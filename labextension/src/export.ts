@@ -55,7 +55,10 @@ export function downloadCsv(model: IVramModel): void {
 
 /** A picture of each chart that is on the page, in the theme's background. */
 export async function downloadPngs(root: HTMLElement): Promise<number> {
-  const charts = [...root.querySelectorAll<HTMLElement>('.jp-Vram-timeline.js-plotly-plot')];
+  // A hidden panel or dashboard keeps its charts, as they were.
+  const charts = [...root.querySelectorAll<HTMLElement>('.jp-Vram-timeline.js-plotly-plot')].filter(
+    chart => chart.clientWidth > 0
+  );
   const plotly = await loadPlotly();
   const background = getComputedStyle(root).getPropertyValue('--jp-layout-color1').trim();
   for (const [i, chart] of charts.entries()) {

@@ -57,6 +57,18 @@ export function shareOf(kernel: IKernel, deviceId: string): IKernelDevice | unde
   return kernel.devices.find(share => share.id === deviceId);
 }
 
+/**
+ * What a kernel holds of a device. A share that nobody could measure is unknown, not nothing; and so
+ * is one that is not listed, if the processes of the device can't be told apart.
+ */
+export function heldOf(kernel: IKernel, device: IDevice): number | null {
+  const share = shareOf(kernel, device.id);
+  if (share) {
+    return Object.keys(share.parts).length ? held(share) : null;
+  }
+  return device.other_bytes === null ? null : 0;
+}
+
 /** Who holds what of a device. All bands with known bytes add up to its total. */
 export function ownersOf(
   snapshot: ISnapshot,
@@ -78,7 +90,7 @@ export function ownersOf(
         kind: 'notebook',
         label: kernel.name,
         kernelId: kernel.kernel_id,
-        bytes: Object.keys(share.parts).length ? held(share) : null,
+        bytes: heldOf(kernel, device),
         hint: kernel.reason
       });
     }

@@ -35,12 +35,16 @@ const NOTEBOOKS: Record<ThemeKind, string[]> = {
   dark: ['#2bbf9b', '#dd8fbb', '#d8c74a', '#7cc8f0', '#f08a50', '#a996e6']
 };
 
-/** A kernel keeps its colour as long as the page lives, whatever comes and goes beside it. */
+/**
+ * A kernel keeps its colour as long as the page lives, whatever comes and goes beside it. A new one
+ * gets the colour that has been out of sight for longest: those of ended kernels before any shown.
+ */
 export class Palette {
   color(kind: OwnerKind, kernelId: string | null, theme: ThemeKind): string {
     if (kind === 'notebook' && kernelId !== null) {
-      const colors = NOTEBOOKS[theme];
-      return colors[this._place(kernelId) % colors.length] ?? '';
+      const place = this._place(kernelId);
+      this._asked[place] = ++this._count;
+      return NOTEBOOKS[theme][place] ?? '';
     }
     return OWN[theme][kind] ?? '';
   }
@@ -48,13 +52,16 @@ export class Palette {
   private _place(kernelId: string): number {
     let place = this._places.get(kernelId);
     if (place === undefined) {
-      place = this._places.size;
+      place = this._asked.indexOf(Math.min(...this._asked));
       this._places.set(kernelId, place);
     }
     return place;
   }
 
   private _places = new Map<string, number>();
+  /** When each colour was last asked for. */
+  private _asked = NOTEBOOKS.light.map(() => 0);
+  private _count = 0;
 }
 
 /** The one of this page: a notebook has the same colour in the panel and in the dashboard. */

@@ -1,4 +1,4 @@
-import { ownersOf, seriesOf } from '../owners';
+import { heldOf, ownersOf, seriesOf } from '../owners';
 import { snapshotExample } from './support/wire';
 
 const snapshot = snapshotExample();
@@ -49,6 +49,23 @@ describe('ownersOf', () => {
     const kernels = [{ ...explore!, devices: [share] }];
     const { notebooks } = ownersOf({ ...snapshot, kernels }, gpu, null);
     expect(notebooks[0]!.bytes).toBeNull();
+  });
+});
+
+describe('heldOf', () => {
+  const elsewhere = { ...explore!, devices: [] };
+
+  it('is nothing where the processes of the device are known, and none is this kernel’s', () => {
+    expect(heldOf(elsewhere, { ...gpu, other_bytes: 0 })).toBe(0);
+  });
+
+  it('is unknown where they can’t be told apart', () => {
+    expect(heldOf(elsewhere, { ...gpu, other_bytes: null })).toBeNull();
+  });
+
+  it('is unknown where the driver names the process without its bytes', () => {
+    const share = { ...explore!.devices[0]!, parts: {} };
+    expect(heldOf({ ...explore!, devices: [share] }, gpu)).toBeNull();
   });
 });
 

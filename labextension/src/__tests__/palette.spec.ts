@@ -44,6 +44,15 @@ describe.each(['light', 'dark'] as ThemeKind[])('the %s palette', theme => {
     }
   });
 
+  it('gives a new notebook the colour that has been out of sight for longest', () => {
+    const used = new Palette();
+    const [first] = [...'abcdef'].map(id => used.color('notebook', id, theme));
+    for (const id of 'bcdef') {
+      used.color('notebook', id, theme); // still shown; a has ended
+    }
+    expect(used.color('notebook', 'g', theme)).toBe(first);
+  });
+
   it('keeps the colour of a notebook', () => {
     expect(palette.color('notebook', 'c', theme)).toBe(notebooks[2]);
   });

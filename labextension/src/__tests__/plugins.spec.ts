@@ -19,11 +19,20 @@ class Application {
   readonly restored = Promise.resolve();
   readonly added: [string, string][] = [];
   readonly activated: string[] = [];
+  /** The sidebar that the panel is in; JupyterLab's own menu moves it, too. */
+  area: string | null = null;
+  panel: Widget | null = null;
   readonly shell = {
     currentChanged: new Signal<object, unknown>({}),
     currentWidget: null,
-    widgets: () => [],
-    add: (widget: Widget, area: string) => void this.added.push([widget.id, area]),
+    widgets: (area: string) => (this.area === area ? [this.panel] : []),
+    add: (widget: Widget, area: string) => {
+      this.added.push([widget.id, area]);
+      if (widget.id === 'jupyter-vram-panel') {
+        this.panel = widget;
+        this.area = area;
+      }
+    },
     activateById: (id: string) => void this.activated.push(id)
   };
 }
@@ -76,6 +85,14 @@ describe('the plugins, with no optional service at all', () => {
     expect(app.added).toContainEqual(['jupyter-vram-panel', 'left']);
     await app.commands.execute(CommandIDs.openDashboard);
     expect(app.added).toContainEqual(['jupyter-vram-dashboard-main', 'main']);
+  });
+
+  it('move the panel from where it is, whatever the setting says', async () => {
+    const { app, model } = await activateAll();
+    app.area = 'left';
+    await app.commands.execute(CommandIDs.movePanel);
+    expect(app.area).toBe('right');
+    expect(model.settings.side).toBe('right');
   });
 
   it('export nothing before there are figures', async () => {

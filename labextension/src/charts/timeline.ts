@@ -1,5 +1,5 @@
-import type { Annotations, Data, Layout, Shape } from 'plotly.js';
-import { inUnit } from '../format';
+import type { Annotations, Data, Layout, LayoutAxis, Shape } from 'plotly.js';
+import { amount, inUnit } from '../format';
 import { ISeries } from '../owners';
 import { Unit } from '../tokens';
 import { ICellRun, IHistory } from '../wire';
@@ -57,7 +57,7 @@ export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
   const layout: Partial<Layout> = {
     autosize: true,
     height: chart.height,
-    margin: { l: 34, r: 8, t: 6, b: runs.shapes.length ? 46 : 24 },
+    margin: { l: 34, r: 8, t: 8, b: runs.shapes.length ? 46 : 24 },
     showlegend: false,
     hovermode: 'x unified',
     paper_bgcolor: 'rgba(0,0,0,0)',
@@ -79,17 +79,32 @@ export function timelineFigure(chart: ITimeline, look: IChartLook): IFigure {
       ...({ ticklabelstandoff: runs.shapes.length ? 20 : 0 } as object)
     },
     yaxis: {
-      range: total === null ? undefined : [0, total],
+      // A little more, or the line of the total would be cut off.
+      range: total === null ? undefined : [0, 1.02 * total],
       rangemode: 'tozero',
       gridcolor: look.grid,
       zeroline: false,
-      nticks: 4,
+      ...ticks(chart),
       fixedrange: true
     },
     shapes: runs.shapes,
     annotations: runs.annotations
   };
   return { data, layout };
+}
+
+/** Nothing, half and full: the topmost line is the device's total. */
+function ticks(chart: ITimeline): Partial<LayoutAxis> {
+  const { totalBytes, unit } = chart;
+  if (totalBytes === null) {
+    return { nticks: 4 };
+  }
+  const marks = [0, totalBytes / 2, totalBytes];
+  return {
+    tickmode: 'array',
+    tickvals: marks.map(bytes => inUnit(bytes, unit) ?? 0),
+    ticktext: marks.map(bytes => amount(bytes, unit).replace(/\.0$/, ''))
+  };
 }
 
 /** The runs of measured rows, as `[from, to)`: between them nobody measured, or nothing is known. */

@@ -1,6 +1,6 @@
 import * as React from 'react';
 import { amount, size, title as titleOf, usedPercent } from '../format';
-import { IDeviceOwners, IOwner, ownersOf, seriesOf } from '../owners';
+import { heldOf, IDeviceOwners, IOwner, ownersOf, seriesOf } from '../owners';
 import { currentTheme, palette } from '../palette';
 import { ISettings, IVramModel } from '../tokens';
 import { IDevice, ISnapshot } from '../wire';
@@ -163,7 +163,7 @@ function Owners(props: {
   const { owners, device, model, snapshot } = props;
   const { unit } = model.settings;
   const focused = snapshot.kernels.find(kernel => kernel.kernel_id === model.focusedKernelId);
-  const ownTotal = owners.own.reduce((total, owner) => total + (owner.bytes ?? 0), 0);
+  const ownTotal = focused ? heldOf(focused, device) : null;
   const only = owners.own.length === 1 ? owners.own[0] : undefined;
   return (
     <table className="jp-Vram-owners">
@@ -177,14 +177,17 @@ function Owners(props: {
         </tr>
       </thead>
       <tbody>
-        {focused && (owners.own.length > 0 || snapshot.devices.length === 1) && (
-          <tr className="jp-Vram-own">
+        {focused && (ownTotal !== 0 || snapshot.devices.length === 1) && (
+          <tr
+            className="jp-Vram-own"
+            title={ownTotal === null ? device.reasons.other_bytes : undefined}
+          >
             <th scope="row">
               {only && <Chip color={colorOf(only)} />}
               This notebook <span className="jp-Vram-dim">{focused.name}</span>
               {only && <span className="jp-Vram-dim"> · {only.label}</span>}
             </th>
-            <td className="jp-Vram-number">{owners.own.length ? amount(ownTotal, unit) : '0'}</td>
+            <td className="jp-Vram-number">{amount(ownTotal, unit)}</td>
           </tr>
         )}
         {!only && owners.own.map(owner => <Row key={owner.key} owner={owner} unit={unit} indent />)}

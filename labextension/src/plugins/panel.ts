@@ -56,7 +56,12 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     commands.addCommand(CommandIDs.movePanel, {
       label: 'Move GPU Memory Panel to the Other Side',
       execute: async () => {
-        const other = model.settings.side === 'left' ? 'right' : 'left';
+        // JupyterLab's own menu moves sidebars too, past the setting.
+        const isLeft = [...shell.widgets('left')].includes(panel);
+        const other = isLeft ? 'right' : 'left';
+        if (model.settings.side === other) {
+          side = isLeft ? 'left' : 'right';
+        }
         model.setSettings({ side: other });
         await registry?.set(PANEL_PLUGIN, 'side', other);
       }
