@@ -65,11 +65,12 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
     def open(self, *_args: Any, **_kwargs: Any) -> None:
         """Start Jupyter's pings, and greet."""
         super().open()
-        self._greeting = asyncio.ensure_future(self._greet())
+        # The wish comes first: it wakes a poller that measures in the background only, and the
+        # client's own wish, which may be on its way already, must find it.
+        self._watch = self.service.poller.watch(self.service.interval_s)
+        self._greeting = asyncio.ensure_future(self._greet(self._watch))
 
-    async def _greet(self) -> None:
-        # The wish comes first: it wakes a poller that measures in the background only.
-        watch = self._watch = self.service.poller.watch(self.service.interval_s)
+    async def _greet(self, watch: Watch) -> None:
         try:
             tick = await self.service.first_tick()
             text = await self.service.first_message(tick, self._seconds, self._points)
@@ -91,7 +92,6 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         except BadRequestError as error:
             self._complain(str(error))
             return
-        # A client may wish before it is greeted.
         if self._watch is not None:
             self._watch.interval_s = interval_s
 
@@ -113,6 +113,8 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         """The tab is gone, or the connection."""
         if self._greeting is not None:
             self._greeting.cancel()
+        if self._watch is not None:
+            self._watch.close()  # a greeting that has not begun does not
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -119,6 +119,32 @@ async def test_rates_are_clamped_and_each_client_has_its_own(
     assert sent_to_slow < 10
 
 
+@pytest.mark.usefixtures("http_server_client")
+async def test_a_wish_sent_along_with_the_handshake_counts(
+    service: VramService, jp_http_port: int, jp_base_url: str, jp_auth_header: dict[str, str]
+) -> None:
+    wish = b'{"type": "configure", "interval_s": 0.5}'
+    lines = [
+        f"GET {jp_base_url}jupyter-vram/api/v1/stream HTTP/1.1",
+        f"Host: 127.0.0.1:{jp_http_port}",
+        f"Authorization: {jp_auth_header['Authorization']}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    ]
+    handshake = "\r\n".join([*lines, "", ""]).encode()
+    # A text, masked with zeros.
+    frame = bytes([0x81, 0x80 | len(wish), 0, 0, 0, 0]) + wish
+    _, writer = await asyncio.open_connection("127.0.0.1", jp_http_port)
+    writer.write(handshake + frame)
+    try:
+        await until(lambda: service.poller.interval_s == 0.5)
+    finally:
+        writer.close()
+    await until(lambda: service.poller.interval_s == 10.0)
+
+
 async def test_who_leaves_wishes_for_nothing_any_more(
     open_stream: Any, service: VramService
 ) -> None:
