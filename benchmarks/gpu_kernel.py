@@ -61,9 +61,9 @@ def work():
 
 
 def measure(
-    folder: Path, *, env: Mapping[str, str], quick: bool, setup: str = "import torch"
+    folder: Path, *, env: Mapping[str, str], quick: bool
 ) -> tuple[list[Result], dict[str, Any]]:
-    """The results, and what was read. `setup` is run in the kernel first.
+    """The results, and what was read.
 
     Raises:
         RuntimeError: this torch has no CUDA.
@@ -76,12 +76,12 @@ def measure(
         before = source.read(ReadRequest())
         kernel = kernels.start()
         kernel.run("%load_ext jupyter_vram")
-        kernel.run(setup)
-        found, untouched = _no_context(kernel, source, before)
+        kernel.run("import torch")
+        found, untouched = no_context(kernel, source, before)
         if not kernel.value("torch.version.cuda is not None"):
             raise RuntimeError("torch is a build without CUDA: install one with CUDA")
-        parts, told = _parts(kernel, source)
-        latency, seen = _latency(kernel, 5 if quick else 20)
+        parts, told = told_apart(kernel, source)
+        latency, seen = report_latency(kernel, 5 if quick else 20)
         wall, thread, _share = slow_down(kernel, TRAINING, 4 if quick else 20)
     finally:
         source.close()
@@ -94,7 +94,7 @@ def measure(
     return results, {"before_cuda": untouched, "parts": told, "latency_s": seen}
 
 
-def _no_context(
+def no_context(
     kernel: Kernel, source: NvmlSource, before: Reading
 ) -> tuple[list[Result], dict[str, Any]]:
     """The driver must not hear of a kernel that reports, but has not used CUDA."""
@@ -116,7 +116,8 @@ def _no_context(
     return [result], {"listed": listed, "state": kernel.first_report().torch_state}
 
 
-def _parts(kernel: Kernel, source: NvmlSource) -> tuple[list[Result], dict[str, Any]]:
+def told_apart(kernel: Kernel, source: NvmlSource) -> tuple[list[Result], dict[str, Any]]:
+    """The parts of a device on which that kernel holds memory, beside torch's and the driver's."""
     kernel.run(ALLOCATE)
     told = kernel.value(TOLD)
     report = kernel.until(
@@ -191,7 +192,7 @@ def _snapshot(kernel: Kernel, source: NvmlSource) -> Snapshot:
     return assemble(measurement, (session,))
 
 
-def _latency(kernel: Kernel, count: int) -> tuple[list[Result], list[float]]:
+def report_latency(kernel: Kernel, count: int) -> tuple[list[Result], list[float]]:
     """Seconds from an allocation in a busy cell until its report can be read."""
     reader = ReportReader()
     seen: dict[int, float] = {}

@@ -214,6 +214,7 @@ def results(points: Sequence[Point]) -> list[Result]:
     """The figures that have goals, of ours; the rest is in the points."""
     ours = {(p.clients, p.interval_s): p for p in points if p.subject == OURS}
     most = max(clients for clients, _ in ours)
+    bare = next((p for p in points if p.subject == BARE), None)
     found = [
         Result(
             part="streaming",
@@ -221,7 +222,8 @@ def results(points: Sequence[Point]) -> list[Result]:
             value=ours[most, interval_s].latency_p99_ms,
             unit="ms",
             goal=10,
-            note=f"of {ours[most, interval_s].latency_count} requests",
+            note=f"of {ours[most, interval_s].latency_count} requests"
+            + (f"; a bare server's: {bare.latency_p99_ms:.1f}" if bare else ""),
         )
         for interval_s in (1.0, 0.1)
     ]
@@ -237,7 +239,6 @@ def results(points: Sequence[Point]) -> list[Result]:
         for interval_s in (1.0, 0.1)
     ]
     point = ours[10, 1.0]
-    bare = next((p.cpu_percent for p in points if p.subject == BARE), None)
     found.append(
         Result(
             part="streaming",
@@ -245,7 +246,7 @@ def results(points: Sequence[Point]) -> list[Result]:
             value=point.cpu_percent,
             unit="% of a core",
             goal=1,
-            note="" if bare is None else f"a bare server takes {bare:.2f}",
+            note=f"a bare server takes {bare.cpu_percent:.2f}" if bare else "",
         )
     )
     return found
