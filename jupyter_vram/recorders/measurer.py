@@ -129,13 +129,19 @@ class Measurer:
         for source, answer in zip(self._sources, answers, strict=True):
             if answer.late_s is not None:
                 message = (
-                    f"{source.name} has not answered for {answer.late_s:.0f} s: the figures"
+                    f"{source.name} has not answered for {_how_long(answer.late_s)}: the figures"
                     " shown are its last ones, and go on as soon as it answers."
                 )
                 notices.append(Notice("driver-hung", "warning", message))
             if host_shown or not _is_host(answer):
                 notices.extend(answer.reading.notices)
         return tuple(notices)
+
+
+def _how_long(seconds: float) -> str:
+    # Coarse: a screen reader reads the sentence out each time that it changes.
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes else "some seconds"
 
 
 def _is_host(answer: Answer) -> bool:

@@ -59,7 +59,8 @@ class Table:
     def fold(self, key: Key, into: Key) -> None:
         """Remove the column `key`, its values added to those of the column `into`."""
         column = self._columns.pop(key)
-        del self._last_set[key]
+        last_set = self._last_set.pop(key)
+        self._last_set[into] = max(last_set, self._last_set.get(into, last_set))
         target = self._columns.setdefault(into, array("d", (math.nan,)) * len(self.times))
         for position, value in enumerate(column):
             if not math.isnan(value):

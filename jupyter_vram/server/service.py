@@ -139,7 +139,9 @@ class VramService:
         if tick is None:
             empty = snapshot_object(Snapshot(time=time.time(), interval_s=self.interval_s))
             return {**empty, "stale": True, "notices": [STARTING]}
-        return tick.snapshot if in_time else {**tick.snapshot, "stale": True}
+        # If making sense of it failed (the log says why), the figures are still the ones before.
+        anew = in_time and tick.snapshot["time"] >= measured.result().time
+        return tick.snapshot if anew else {**tick.snapshot, "stale": True}
 
     def _is_fresh(self, tick: Tick) -> bool:
         limit = min(self.interval_s, tick.snapshot["interval_s"])

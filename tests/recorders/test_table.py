@@ -49,6 +49,16 @@ def test_folding_keeps_the_sum() -> None:
     assert list(table.keys) == ["other_bytes"]
 
 
+def test_what_was_folded_lives_as_long_as_its_rows() -> None:
+    table = Table(100)
+    table.append(1, {})
+    table.append(60, {("k", "process"): 5})
+    table.fold(("k", "process"), into="other_bytes")
+    assert table.used_since(60) == ("other_bytes",)
+    table.append(110, {})
+    assert table.take("other_bytes", table.rows_from(0)) == [5, None]
+
+
 VALUES = st.lists(st.none() | st.integers(0, 1000), min_size=1, max_size=200)
 
 

@@ -72,6 +72,19 @@ async def test_fresh_figures_are_not_measured_again(get: Any, loaded_nvml: FakeN
     assert loaded_nvml.calls() == calls
 
 
+async def test_figures_that_made_no_sense_leave_the_last_ones_stale(
+    get: Any, service: VramService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await snapshot_when(get, lambda snapshot: snapshot["devices"]))["stale"] is False
+
+    def fail(*_: Any) -> None:
+        raise ValueError("no sense")
+
+    monkeypatch.setattr("jupyter_vram.server.service.assemble", fail)
+    stale = await snapshot_when(get, lambda snapshot: snapshot["stale"])
+    assert stale["devices"]
+
+
 async def test_a_driver_that_hangs_is_not_waited_for(get: Any, loaded_nvml: FakeNvml) -> None:
     good = await get("snapshot")
     loaded_nvml.device(0).used_bytes = 7000 * MIB
