@@ -44,7 +44,7 @@ class Measurement:
     reports: Mapping[str, ReportReading] = field(default_factory=dict)
     """By kernel id; a kernel without a report file is absent."""
     ancestors: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """pid → its parents, nearest first, for every pid in `devices`."""
+    """pid → its parents, nearest first, for every pid in `devices` and `reports`."""
     notices: tuple[Notice, ...] = ()
     stale: bool = False
     """A driver call has not returned: the figures are older than `interval_s`."""
@@ -73,7 +73,7 @@ class DeviceView:
     other_bytes: int | None = None
     """Processes that belong to no kernel of this server."""
     unattributed_bytes: int | None = None
-    """Used, but by no process that the driver names."""
+    """Used, and whose it is can't be told: by no process that is named, or by one not seen here."""
 
     @property
     def device(self) -> Device:

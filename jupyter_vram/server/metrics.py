@@ -27,7 +27,7 @@ DEVICE_GAUGES: dict[str, tuple[str, Callable[[DeviceView], float | None]]] = {
         lambda view: view.other_bytes,
     ),
     "unattributed_bytes": (
-        "Memory in use by no process that the driver names.",
+        "Memory in use of which it can't be told whose it is.",
         lambda view: view.unattributed_bytes,
     ),
 }
