@@ -7,7 +7,7 @@ import { IActions, rate } from './panel';
 import { IVramModel } from './tokens';
 import { WatchingWidget } from './watchingWidget';
 
-export interface IDashboardActions extends Omit<IActions, 'openDashboard'> {
+export interface IDashboardActions extends Pick<IActions, 'open'> {
   exportCsv: () => void;
   exportPng: () => void;
 }

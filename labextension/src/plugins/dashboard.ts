@@ -31,7 +31,6 @@ export const dashboardPlugin: JupyterFrontEndPlugin<void> = {
     const create = () => {
       const content = new VramDashboard(model, {
         open: path => openDocument(app, path),
-        openSettings: null,
         exportCsv: () => void commands.execute(CommandIDs.exportCsv),
         exportPng: () => void commands.execute(CommandIDs.exportPng)
       });
