@@ -28,6 +28,8 @@ from jupyter_vram.model.snapshot import (
 
 GONE_AFTER_S = 60.0
 """A report this old, by a process that is not seen here, is a leftover of a killed kernel."""
+AHEAD_S = 5.0
+"""A report this far in the future was written before the clock was set back: nobody knows when."""
 
 NO_LIST = "The processes on this device could not be listed, so they can't be told apart."
 NO_FIGURES = (
@@ -61,7 +63,7 @@ def assemble(measurement: Measurement, sessions: Sequence[KernelSession]) -> Sna
     stale = {
         kernel_id
         for kernel_id, report in reports.items()
-        if measurement.time - report.written_at > 2 * report.period_s
+        if not -AHEAD_S <= measurement.time - report.written_at <= 2 * report.period_s
     }
     shares: dict[str, list[KernelDevice]] = {session.kernel_id: [] for session in sessions}
     parents = {sample.device.parent_id for sample in measurement.devices}
@@ -102,7 +104,7 @@ def _believable(
             continue
         line = (report.pid, *measurement.ancestors.get(report.pid, ()))
         seen = session.pid is not None and session.pid in line
-        if seen or measurement.time - report.written_at < GONE_AFTER_S:
+        if seen or -AHEAD_S <= measurement.time - report.written_at < GONE_AFTER_S:
             reports[session.kernel_id] = report
     return reports
 

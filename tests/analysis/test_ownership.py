@@ -353,6 +353,20 @@ def test_a_killed_kernels_old_report_is_not_the_new_kernels() -> None:
     assert view.reason == kernel_reasons.NO_PACKAGE
 
 
+@pytest.mark.parametrize(("ahead_s", "is_stale"), [(1, False), (3600, True)])
+def test_a_clock_set_back_does_not_keep_a_report_fresh(ahead_s: float, is_stale: bool) -> None:
+    def reported_by(pid: int) -> KernelView:
+        reports = {"a": report(pid, 8 * GIB, 12 * GIB, age=-ahead_s)}
+        known = children(10)
+        return one_kernel(
+            assemble(measurement(gpu_sample(), reports=reports, ancestors=known), [kernel("a", 10)])
+        )
+
+    assert reported_by(10).stale is is_stale
+    # Of a process that is not here, only a report of now is believed.
+    assert (reported_by(9).report_time is None) is is_stale
+
+
 def test_a_long_held_gil_does_not_lose_the_report() -> None:
     snapshot = assemble(
         measurement(
