@@ -95,6 +95,17 @@ def test_foreign_library_has_one_importer(module: str, allowed: set[str]) -> Non
     assert importers <= allowed
 
 
+def test_torchs_memory_calls_have_one_caller() -> None:
+    calls = {"memory_stats", "memory_stats_as_nested_dict", "memory_allocated", "memory_reserved"}
+    callers = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in calls
+    }
+    assert callers == {"sources/torch_allocator.py"}
+
+
 @pytest.mark.parametrize("floor", ["analysis", "render", "model"])
 def test_pure_floors_have_no_clock_and_no_device(floor: str) -> None:
     impure = {"time", "datetime", "os", "socket", "subprocess", "threading", "random", "asyncio"}
