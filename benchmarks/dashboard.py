@@ -100,6 +100,7 @@ def main() -> int:
     found: list[Result] = []
     raw: dict[str, Any] = {}
     failed = False
+    path = output_path(arguments, hardware.slug(machine))
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="jupyter-vram-bench-") as folder:
         for name in arguments.parts:
@@ -114,10 +115,13 @@ def main() -> int:
                 note = f"{type(error).__name__}: {error}"
                 part = [Result(part=name, name="all of it", value=None, unit="", note=note)]
             found += part
-    took_s = round(time.monotonic() - began)
-    path = output_path(arguments, hardware.slug(machine))
-    results.write(path, machine, found, took_s=took_s, quick=arguments.quick, raw=raw)
-    print("\n" + results.table(found))
+            # After each part: what was measured outlives an interruption of the next.
+            took_s = round(time.monotonic() - began)
+            results.write(path, machine, found, took_s=took_s, quick=arguments.quick, raw=raw)
+    print("\n" + results.table(found) + "\n")
+    for result in found:
+        if result.note and result.verdict not in ("", "met"):
+            print(f"{result.verdict}: {result.name}: {result.note}")
     print(f"\n{machine['cpu']}, {machine['cores']} cores, {machine['os']}, Python", end=" ")
     print(f"{machine['python']}; load at the start {machine['load_average_at_start'][0]}")
     print(f"{took_s} s; written to {path}")
