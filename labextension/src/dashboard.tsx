@@ -44,7 +44,7 @@ export class VramDashboard extends WatchingWidget {
             Export PNG
           </button>
         </div>
-        <Notices notices={snapshot?.notices ?? []} connection={connection} />
+        <Notices snapshot={snapshot} connection={connection} />
         {!snapshot && connection.status === 'connecting' && (
           <p className="jp-Vram-reason">Waiting for the first figures…</p>
         )}

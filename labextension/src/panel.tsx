@@ -59,7 +59,7 @@ export class VramPanel extends WatchingWidget {
             </button>
           )}
         </div>
-        <Notices notices={snapshot?.notices ?? []} connection={connection} />
+        <Notices snapshot={snapshot} connection={connection} />
         {!snapshot && connection.status === 'connecting' && (
           <p className="jp-Vram-reason">Waiting for the first figures…</p>
         )}

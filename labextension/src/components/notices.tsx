@@ -1,12 +1,16 @@
 import * as React from 'react';
 import { Connection } from '../tokens';
-import { INotice } from '../wire';
+import { INotice, ISnapshot } from '../wire';
 
 const WORDS = { info: 'Note', warning: 'Warning', error: 'Problem' };
 
 /** What is missing or wrong, each with what to do. Read out when it appears, not at each figure. */
-export function Notices(props: { notices: INotice[]; connection: Connection }): JSX.Element {
-  const all = [...ofConnection(props.connection), ...props.notices];
+export function Notices(props: {
+  snapshot: ISnapshot | null;
+  connection: Connection;
+}): JSX.Element {
+  const { snapshot, connection } = props;
+  const all = [...connectionNotices(connection, snapshot !== null), ...(snapshot?.notices ?? [])];
   return (
     <div className="jp-Vram-notices" role="status" aria-live="polite">
       {all.map((notice, i) => (
@@ -20,14 +24,16 @@ export function Notices(props: { notices: INotice[]; connection: Connection }): 
   );
 }
 
-function ofConnection(connection: Connection): INotice[] {
+/** What there is to say of the connection; `hasFigures`: some are still on show. */
+export function connectionNotices(connection: Connection, hasFigures: boolean): INotice[] {
+  const last = hasFigures ? ' The figures below are the last ones;' : ' The panel is';
   switch (connection.status) {
     case 'disconnected':
       return [
         {
           code: 'disconnected',
           severity: 'warning',
-          message: `${connection.message} The figures below are the last ones; trying again by itself.`
+          message: `${connection.message}${last} trying again by itself.`
         }
       ];
     case 'missing':
