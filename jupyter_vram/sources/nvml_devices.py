@@ -99,8 +99,9 @@ class NvmlDevices:
         self, session: NvmlSession, request: ReadRequest, asleep: Collection[str]
     ) -> None:
         now = self._clock()
-        if self._any_down() and self._recovery.due(watched=request.watched):
-            # A handle from before a loss stays lost; only a new session sees the GPU again.
+        if self._any_missing() and self._recovery.due(watched=request.watched):
+            # A handle from before a loss stays lost, and a session may see only the GPUs that were
+            # there when it began.
             session.reopen()
         elif self._enumerated_at is not None and (
             asleep or now - self._enumerated_at < ENUMERATE_S
@@ -108,12 +109,14 @@ class NvmlDevices:
             return
         self._entries = self._finder.find(session.library(watched=request.watched))
         self._enumerated_at = now
-        if self._any_down():
+        if self._any_missing():
             self._recovery.failed(self._clock() - now)
         else:
             self._recovery.succeeded()
 
-    def _any_down(self) -> bool:
+    def _any_missing(self) -> bool:
+        if not self._entries:
+            return self._enumerated_at is not None
         return any(isinstance(entry, DownDevice) for entry in self._entries)
 
     def _turn(

@@ -135,6 +135,33 @@ def test_no_gpu_says_so(loaded_nvml: FakeNvml, source: NvmlSource) -> None:
     assert [notice.code for notice in reading.notices] == ["nvml-no-device"]
 
 
+def test_the_first_gpu_is_found_within_five_seconds_if_somebody_watches(
+    loaded_nvml: FakeNvml, source: NvmlSource, clock: Clock
+) -> None:
+    loaded_nvml.device_count = 0
+    for _ in range(60):
+        assert source.read(WATCHED).devices == ()
+        clock.now += 1
+    # Looked for in a new session, as a real driver needs it, but not each turn.
+    assert 12 <= loaded_nvml.calls("nvmlInitWithFlags") <= 25
+    loaded_nvml.device_count = 1
+    waited = 0
+    while not source.read(WATCHED).devices:
+        clock.now += 1
+        waited += 1
+    assert waited <= 4
+
+
+def test_no_gpu_is_looked_for_rarely_if_nobody_watches(
+    loaded_nvml: FakeNvml, source: NvmlSource, clock: Clock
+) -> None:
+    loaded_nvml.device_count = 0
+    for _ in range(600):
+        source.read(ReadRequest(watched=False))
+        clock.now += 1
+    assert loaded_nvml.calls("nvmlInitWithFlags") <= 16
+
+
 def test_a_name_that_does_not_decode_is_shown_as_far_as_it_does(
     loaded_nvml: FakeNvml, source: NvmlSource
 ) -> None:
