@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Response, expect
 
-from support.browser import holder, open_lab, open_notebook, open_panel, write_notebook
-from support.fake_nvml import GIB, FakeNvml, FakeProcess
+from support.browser import (
+    holder,
+    open_lab,
+    open_notebook,
+    open_panel,
+    run_cell,
+    write_notebook,
+)
+from support.fake_nvml import GIB, NOT_SUPPORTED, FakeNvml, FakeProcess
 from support.jupyter import JupyterServer
 
 POINTS = """() => {
@@ -156,3 +163,30 @@ def test_kernel_without_memory_on_the_gpu_says_why(panel_page: Page) -> None:
     kernel = panel.locator(".jp-Vram-kernels tbody").filter(has_text="demo.ipynb").first
     expect(kernel).to_contain_text("torch is not imported in this kernel", timeout=10_000)
     expect(holder(panel, "This notebook")).to_have_text("0")
+
+
+def test_each_missing_figure_says_why(page: Page, lab: JupyterServer, gpu: FakeNvml) -> None:
+    write_notebook(
+        lab,
+        "reasons.ipynb",
+        "import torch\nbuild, torch.version.cuda = torch.version.cuda, None",
+        "torch.version.cuda = '13.0'",
+        "torch.version.cuda = build\n%unload_ext jupyter_vram",
+    )
+    open_notebook(page, lab, "reasons.ipynb")
+    panel = open_panel(page)
+    kernel = panel.locator(".jp-Vram-kernels tbody").filter(has_text="reasons.ipynb").first
+    for number, sentence in enumerate(
+        (
+            "a build without CUDA",
+            "torch has not used CUDA in this kernel yet",
+            "pip install jupyter-vram",
+        )
+    ):
+        run_cell(page, number)
+        expect(kernel).to_contain_text(sentence, timeout=10_000)
+
+    gpu.fail("nvmlDeviceGetPowerUsage", NOT_SUPPORTED)
+    card = panel.locator(".jp-Vram-card").first
+    expect(card).to_contain_text("Power –: The driver does not measure", timeout=10_000)
+    gpu.restore()

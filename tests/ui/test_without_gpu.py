@@ -57,7 +57,10 @@ def test_gpu_that_comes_back_replaces_the_host(
 ) -> None:
     open_lab(page, host_lab)
     panel = open_panel(page)
+    no_gpu.device_count = 0
     no_gpu.restore()
+    expect(panel.locator(".jp-Vram-notices")).to_contain_text("lists no GPU", timeout=10_000)
+    no_gpu.device_count = 1
     expect(panel.locator("h3").first).to_have_text("GPU 0 · Test 24GB", timeout=5_000 + 3_000)
     expect(panel.locator(".jp-Vram-notice")).to_have_count(0)
 
