@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks import hardware, results  # noqa: E402
-from benchmarks.results import Result  # noqa: E402
+from benchmarks.results import Part, Result  # noqa: E402
 
 Measured = tuple[list[Result], Any]
 
@@ -84,48 +84,59 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def output_path(arguments: argparse.Namespace, machine: str) -> Path:
-    """Only a whole run has the name that is kept."""
+    """Where the JSON goes; what is not the whole of a part does not go where parts are kept."""
     if arguments.output:
         return Path(arguments.output)
-    is_whole = not (arguments.quick or arguments.only or arguments.no_peer)
+    is_whole = not (arguments.quick or arguments.no_peer)
     return (
         ROOT / "benchmarks" / "results" / f"{'' if is_whole else 'part-'}dashboard-{machine}.json"
     )
+
+
+def measure(name: str, folder: Path, arguments: argparse.Namespace) -> tuple[Part, bool]:
+    """One part, and whether it could be measured."""
+    print(f"{name}: {PARTS[name].__doc__}", flush=True)
+    date, load, began = hardware.now(), hardware.load_average(), time.monotonic()
+    raw: Any = None
+    failed = False
+    try:
+        found, raw = PARTS[name](folder, arguments)
+    except Exception as error:  # noqa: BLE001 - the other parts are worth having
+        failed = True
+        traceback.print_exc()
+        note = f"{type(error).__name__}: {error}"
+        found = [Result(part=name, name="all of it", value=None, unit="", note=note)]
+    took_s = time.monotonic() - began
+    part = Part(results=found, raw=raw, date=date, took_s=took_s, load_average=load)
+    return part, not failed
 
 
 def main() -> int:
     """0, or 1 if a part could not be measured; a missed goal is a result like any other."""
     arguments = parse()
     machine = hardware.describe()
-    found: list[Result] = []
-    raw: dict[str, Any] = {}
-    failed = False
     path = output_path(arguments, hardware.slug(machine))
-    began = time.monotonic()
+    parts: dict[str, Part] = {}
+    complete = True
     with tempfile.TemporaryDirectory(prefix="jupyter-vram-bench-") as folder:
         for name in arguments.parts:
-            print(f"{name}: {PARTS[name].__doc__}", flush=True)
             home = Path(folder) / name
             home.mkdir()
-            try:
-                part, raw[name] = PARTS[name](home, arguments)
-            except Exception as error:  # noqa: BLE001 - the other parts are worth having
-                failed = True
-                traceback.print_exc()
-                note = f"{type(error).__name__}: {error}"
-                part = [Result(part=name, name="all of it", value=None, unit="", note=note)]
-            found += part
-            # After each part: what was measured outlives an interruption of the next.
-            took_s = round(time.monotonic() - began)
-            results.write(path, machine, found, took_s=took_s, quick=arguments.quick, raw=raw)
+            parts[name], measured = measure(name, home, arguments)
+            complete = complete and measured
+            # After each: what was measured outlives an interruption of the next.
+            results.write(path, machine, parts)
+    found = [result for part in parts.values() for result in part.results]
     print("\n" + results.table(found) + "\n")
     for result in found:
         if result.note and result.verdict not in ("", "met"):
             print(f"{result.verdict}: {result.name}: {result.note}")
-    print(f"\n{machine['cpu']}, {machine['cores']} cores, {machine['os']}, Python", end=" ")
-    print(f"{machine['python']}; load at the start {machine['load_average_at_start'][0]}")
-    print(f"{took_s} s; written to {path}")
-    return int(failed)
+    print(f"{machine['cpu']}, {machine['cores']} cores, {machine['os']}, Python", end=" ")
+    print(machine["python"])
+    for name, part in parts.items():
+        print(f"{name}: {part.took_s:.0f} s, load average before: {part.load_average:.1f}")
+    print(f"Written to {path}")
+    return int(not complete)
 
 
 if __name__ == "__main__":

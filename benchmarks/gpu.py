@@ -163,24 +163,27 @@ def main() -> int:
     driver = pynvml.nvmlSystemGetDriverVersion()
     machine["nvidia_driver"] = driver.decode() if isinstance(driver, bytes) else driver
     seconds = 0.2 if arguments.quick else 1.0
+    date, load, began = hardware.now(), hardware.load_average(), time.monotonic()
     found = [*call_costs(handle, seconds), *reading_costs(seconds)]
     raw: dict[str, Any] = {"devices": seen}
     failed = False
     with tempfile.TemporaryDirectory(prefix="jupyter-vram-bench-") as folder:
         try:
-            part, raw["kernel"] = gpu_kernel.measure(
+            more, raw["kernel"] = gpu_kernel.measure(
                 Path(folder), env=dict(os.environ), quick=arguments.quick
             )
         except Exception as error:  # noqa: BLE001 - the driver's figures are worth having
             failed = True
             traceback.print_exc()
             note = f"{type(error).__name__}: {error}"
-            part = [Result(part="kernel", name="all of it", value=None, unit="", note=note)]
-    found += part
+            more = [Result(part="kernel", name="all of it", value=None, unit="", note=note)]
+    found += more
     path = arguments.output or (
         ROOT / "benchmarks" / "results" / f"gpu-{hardware.slug(machine)}.json"
     )
-    results.write(path, machine, found, quick=arguments.quick, raw=raw)
+    took_s = time.monotonic() - began
+    part = results.Part(results=found, raw=raw, date=date, took_s=took_s, load_average=load)
+    results.write(path, machine, {"gpu": part})
     print(results.table(found))
     for result in found:
         if result.value is None:

@@ -28,7 +28,7 @@ PACKAGES = (
 
 
 def describe(gpus: Iterable[str] = ()) -> dict[str, Any]:
-    """The machine, what runs on it, and now."""
+    """The machine, and what runs on it."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -40,9 +40,17 @@ def describe(gpus: Iterable[str] = ()) -> dict[str, Any]:
         "os": os_name(),
         "python": platform.python_version(),
         "packages": {name: found for name in PACKAGES if (found := version(name)) is not None},
-        "load_average_at_start": [round(load, 2) for load in psutil.getloadavg()],
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     }
+
+
+def now() -> str:
+    """The date and time, in UTC."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def load_average() -> float:
+    """How many processes wanted to run over the last minute, on average."""
+    return psutil.getloadavg()[0]
 
 
 def slug(hardware: dict[str, Any]) -> str:

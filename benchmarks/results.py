@@ -117,14 +117,40 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def write(path: Path, hardware: Mapping[str, Any], results: Sequence[Result], **more: Any) -> None:
-    """Keep the results beside the hardware that they are of."""
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What one part of the benchmarks brought, and when. `raw` is JSON: every single figure."""
+
+    results: Sequence[Result]
+    raw: Any
+    date: str
+    took_s: float
+    load_average: float
+    """Of the machine, before."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "date": self.date,
+            "took_s": _rounded(self.took_s),
+            "load_average": _rounded(self.load_average),
+            "results": [result.to_json() for result in self.results],
+            "raw": self.raw,
+        }
+
+
+def write(path: Path, hardware: Mapping[str, Any], parts: Mapping[str, Part]) -> None:
+    """Keep the parts beside the hardware that they are of.
+
+    Parts that the file has of an earlier run stay, if they are of the same hardware and packages.
+    """
+    kept: dict[str, Any] = {}
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if before.get("hardware") == dict(hardware):
+            kept = before["parts"]
+    new = {name: part.to_json() for name, part in parts.items()}
+    content = {"hardware": dict(hardware), "parts": {**kept, **new}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {
-        "hardware": dict(hardware),
-        "results": [result.to_json() for result in results],
-        **more,
-    }
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

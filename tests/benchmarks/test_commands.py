@@ -25,9 +25,10 @@ def test_parts_are_chosen_by_name() -> None:
         parse(["--only", "nonsense"])
 
 
-def test_only_a_whole_run_is_kept() -> None:
-    assert output_path(parse([]), "pc").name == "dashboard-pc.json"
-    for options in (["--quick"], ["--only", "kernel"], ["--no-peer"]):
+def test_only_whole_parts_are_kept() -> None:
+    for options in ([], ["--only", "kernel"]):
+        assert output_path(parse(options), "pc").name == "dashboard-pc.json"
+    for options in (["--quick"], ["--no-peer"]):
         assert output_path(parse(options), "pc").name == "part-dashboard-pc.json"
     assert output_path(parse(["--output", "x.json"]), "pc") == Path("x.json")
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.results import Result, aligned, figure, median_interval, percentile, table, write
+from benchmarks.results import (
+    Part,
+    Result,
+    aligned,
+    figure,
+    median_interval,
+    percentile,
+    table,
+    write,
+)
 
 floats = st.floats(min_value=-1e6, max_value=1e6)
 
@@ -115,15 +124,35 @@ def test_columns_are_aligned() -> None:
     assert lines == ["a          b  c", "---------  -  ---", "long name  1  met"]
 
 
+def part(*found: Result) -> Part:
+    return Part(results=found, raw=[1], date="2026-01-02", took_s=1 / 3, load_average=0.5)
+
+
 def test_written_results_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file.json"
-    write(path, {"cpu": "some"}, [result(1 / 3, goal=1), result(None)], took_s=3)
+    write(path, {"cpu": "some"}, {"tick": part(result(1 / 3, goal=1), result(None))})
     content = json.loads(path.read_text(encoding="utf-8"))
     assert content["hardware"] == {"cpu": "some"}
-    assert content["took_s"] == 3
-    first, second = content["results"]
+    (written,) = content["parts"].values()
+    assert written["took_s"] == 0.333333
+    assert written["raw"] == [1]
+    first, second = written["results"]
     assert first == {
         "part": "tick", "name": "size", "value": 0.333333, "unit": "B", "goal": 1, "verdict": "met",
     }  # fmt: skip
     assert second["value"] is None
     assert second["verdict"] == "not measured"
+
+
+def test_parts_of_another_run_stay_if_the_machine_is_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+
+    def parts() -> dict[str, int]:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return {name: len(part["results"]) for name, part in content["parts"].items()}
+
+    write(path, {"cpu": "some"}, {"tick": part(result(1)), "kernel": part(result(2))})
+    write(path, {"cpu": "some"}, {"kernel": part(result(3), result(4))})
+    assert parts() == {"tick": 1, "kernel": 2}
+    write(path, {"cpu": "another"}, {"kernel": part()})
+    assert parts() == {"kernel": 0}
