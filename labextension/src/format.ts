@@ -30,13 +30,21 @@ export function inUnit(bytes: number | null, unit: Unit): number | null {
   return bytes === null ? null : bytes / SIZES[unit];
 }
 
-/** "GPU 0", "GPU 0 · MIG", "Host": what a device is called where there is little room. */
+/** "GPU 0", "GPU 0 · MIG 1g.5gb ab12", "Host": what a device is called where there is little room. */
 export function shortName(device: IDevice): string {
   if (device.kind === 'host') {
     return 'Host';
   }
   const index = device.index === null ? '' : ` ${device.index}`;
-  return device.parent_id === null ? `GPU${index}` : `GPU${index} · MIG`;
+  if (device.parent_id === null) {
+    return `GPU${index}`;
+  }
+  // Slices of one GPU often have one name: the beginning of the UUID tells them apart.
+  const profile = /MIG\s+(\S+)/.exec(device.name)?.[1] ?? '';
+  return `GPU${index} · MIG ${profile} ${device.id.replace(/^MIG-/, '').slice(0, 4)}`.replace(
+    / +/g,
+    ' '
+  );
 }
 
 /** "GPU 0 · RTX 4090": without the maker's name, which all have. */

@@ -27,7 +27,9 @@ describe('devices', () => {
   it('are named shortly', () => {
     expect(shortName(gpu!)).toBe('GPU 0');
     expect(title(gpu!)).toBe('GPU 0 · RTX 4090');
-    expect(shortName({ ...gpu!, parent_id: 'GPU-1' })).toBe('GPU 0 · MIG');
+    const slice = { ...gpu!, id: 'MIG-ab12cd34-0000', parent_id: 'GPU-1' };
+    expect(shortName({ ...slice, name: 'A100 MIG 1g.5gb' })).toBe('GPU 0 · MIG 1g.5gb ab12');
+    expect(shortName({ ...slice, name: 'slice' })).toBe('GPU 0 · MIG ab12');
     expect(title({ ...gpu!, kind: 'host', name: 'Host memory' })).toBe('Host memory');
   });
 
