@@ -104,13 +104,19 @@ async def test_a_driver_that_hangs_is_not_waited_for(get: Any, loaded_nvml: Fake
     await snapshot_when(get, lambda s: not s["stale"])
 
 
-async def test_a_driver_that_hangs_from_the_start(get: Any, loaded_nvml: FakeNvml) -> None:
+@pytest.fixture
+def hung_nvml(loaded_nvml: FakeNvml) -> FakeNvml:
     loaded_nvml.hang(60)
+    return loaded_nvml
+
+
+# The order counts: the driver hangs before `get` starts the server.
+async def test_a_driver_that_hangs_from_the_start(hung_nvml: FakeNvml, get: Any) -> None:
     snapshot = await get("snapshot")
     check(snapshot, "snapshot")
     assert snapshot["stale"]
     assert snapshot["notices"]
-    loaded_nvml.restore()
+    hung_nvml.restore()
 
 
 @pytest.mark.parametrize("gpu_count", [2])

@@ -40,7 +40,7 @@ def test_host_memory(page: Page, host_lab: JupyterServer, shot: Callable[[str], 
 
 @pytest.mark.parametrize(
     ("code", "sentence"),
-    [(DRIVER_NOT_LOADED, "driver is"), (LIB_RM_VERSION_MISMATCH, "restart")],
+    [(DRIVER_NOT_LOADED, "driver is"), (LIB_RM_VERSION_MISMATCH, "Restart the machine")],
 )
 def test_each_trouble_has_its_sentence(
     page: Page, host_lab: JupyterServer, no_gpu: FakeNvml, code: int, sentence: str
