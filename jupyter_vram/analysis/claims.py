@@ -23,9 +23,13 @@ def claims_on(
     sample: DeviceSample,
     owners: ProcessOwners,
     reports: Mapping[str, KernelReport],
+    listed: Mapping[str, KernelReport],
     stale: set[str],
 ) -> Claims:
-    """All claims on the device of `sample`. `stale`: the kernels whose report is."""
+    """All claims on the device of `sample`. `stale`: the kernels whose report is.
+
+    `listed`: the reports as they were when the processes of `sample` were listed.
+    """
     processes = tuple(owners.own(process, sample) for process in sample.processes or ())
     charges: dict[str, list[int | None]] = {}
     for process in processes:
@@ -34,8 +38,7 @@ def claims_on(
     stats = {
         kernel_id: own
         for kernel_id, report in reports.items()
-        for own in report.devices
-        if own.device_id == sample.device.id
+        if (own := _stats_on(report, sample.device.id)) is not None
     }
     host = sample.device.kind == "host"
     shares = {
@@ -44,6 +47,9 @@ def claims_on(
             stats.get(kernel_id),
             charges.get(kernel_id, ()),
             fresh=kernel_id not in stale,
+            listed_reserved=_listed_reserved(
+                reports.get(kernel_id), listed.get(kernel_id), sample.device.id
+            ),
             undivided="resident" if host else "process",
         )
         for kernel_id in (*stats, *(kernel_id for kernel_id in charges if kernel_id not in stats))
@@ -57,21 +63,28 @@ def share_of(
     charges: Sequence[int | None],
     *,
     fresh: bool,
+    listed_reserved: int | None = None,
     undivided: PartName = "process",
 ) -> KernelDevice:
-    """A kernel's share: what it reports (`stats`), and what the driver charges its processes."""
+    """A kernel's share: what it reports (`stats`), and what the driver charges its processes.
+
+    `listed_reserved`: bytes it had reserved when `charges` were read. ``None``: as in `stats`.
+    """
     known = [charge for charge in charges if charge is not None]
     # One process without a figure makes the sum a figure of something else.
     charge = sum(known) if known and len(known) == len(charges) else None
     if stats is None:
         parts: dict[PartName, int] = {} if charge is None else {undivided: charge}
         return KernelDevice(device_id=device_id, process_bytes=charge, parts=parts)
+    if listed_reserved is None:
+        listed_reserved = stats.reserved_bytes
     reported = [stats.allocated_bytes, max(0, stats.reserved_bytes - stats.allocated_bytes)]
-    if charge is not None and not fresh:
+    # A charge that is older than the report, however old that is, does not contradict it.
+    if charge is not None and not fresh and listed_reserved == stats.reserved_bytes:
         reported = fit(reported, charge)
     parts = {"allocated": reported[0], "reserved_free": reported[1]}
     if charge is not None:
-        parts["context"] = max(0, charge - sum(reported))
+        parts["context"] = _context(charge, listed_reserved, stats.reserved_bytes)
     return KernelDevice(
         device_id=device_id,
         process_bytes=charge,
@@ -82,6 +95,34 @@ def share_of(
         inactive_split_bytes=stats.inactive_split_bytes,
         parts=parts,
     )
+
+
+def _context(charge: int, listed_reserved: int, reserved: int) -> int:
+    """What `charge` holds beyond the allocator's blocks, which may have changed since it was read.
+
+    The report of that time may itself be older than the charge by its period.
+    """
+    then, now = charge - listed_reserved, charge - reserved
+    if then < 0:
+        return max(0, now)  # the charge lacks what was freed since that report
+    # What was reserved since is in the charge already if it has room for it: else the context
+    # would be the largest part of it.
+    if 0 <= now < reserved - listed_reserved:
+        return now
+    return then
+
+
+def _stats_on(report: KernelReport, device_id: str) -> AllocatorStats | None:
+    return next((own for own in report.devices if own.device_id == device_id), None)
+
+
+def _listed_reserved(
+    report: KernelReport | None, listed: KernelReport | None, device_id: str
+) -> int | None:
+    if report is None or listed is None or listed.pid != report.pid or listed.problem is not None:
+        return None
+    stats = _stats_on(listed, device_id)
+    return 0 if stats is None else stats.reserved_bytes
 
 
 def fit(claims: Sequence[int], limit: int) -> list[int]:

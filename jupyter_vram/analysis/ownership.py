@@ -23,6 +23,7 @@ from jupyter_vram.model.snapshot import (
     KernelView,
     Measurement,
     PartName,
+    ReportReading,
     Snapshot,
 )
 
@@ -58,8 +59,13 @@ TRUST: tuple[tuple[PartName, ...], ...] = (
 
 def assemble(measurement: Measurement, sessions: Sequence[KernelSession]) -> Snapshot:
     """Tell every byte of `measurement` apart among the kernels of `sessions` and the rest."""
-    reports = _believable(measurement, sessions)
-    owners = ProcessOwners(sessions, reports, measurement.devices, measurement.ancestors)
+    reports = _believable(measurement, measurement.reports, sessions)
+    listed = (
+        reports
+        if measurement.listed_reports is None
+        else _believable(measurement, measurement.listed_reports, sessions)
+    )
+    owners = ProcessOwners(sessions, reports, listed, measurement.devices, measurement.ancestors)
     stale = {
         kernel_id
         for kernel_id, report in reports.items()
@@ -69,7 +75,7 @@ def assemble(measurement: Measurement, sessions: Sequence[KernelSession]) -> Sna
     parents = {sample.device.parent_id for sample in measurement.devices}
     views = []
     for sample in measurement.devices:
-        claims = claims_on(sample, owners, reports, stale)
+        claims = claims_on(sample, owners, reports, listed, stale)
         view, fitted = _fit_device(sample, claims, owners, sample.device.id in parents)
         views.append(view)
         for kernel_id, share in fitted.items():
@@ -94,11 +100,13 @@ def assemble(measurement: Measurement, sessions: Sequence[KernelSession]) -> Sna
 
 
 def _believable(
-    measurement: Measurement, sessions: Sequence[KernelSession]
+    measurement: Measurement,
+    readings: Mapping[str, ReportReading],
+    sessions: Sequence[KernelSession],
 ) -> dict[str, KernelReport]:
     reports = {}
     for session in sessions:
-        reading = measurement.reports.get(session.kernel_id)
+        reading = readings.get(session.kernel_id)
         report = None if reading is None else reading.report
         if report is None or session.state == "dead":
             continue

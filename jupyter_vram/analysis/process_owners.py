@@ -21,7 +21,7 @@ from jupyter_vram.model.kernel_session import KernelSession
 from jupyter_vram.model.snapshot import OwnedProcess
 
 SKEW = 0.9
-"""The list of processes is up to 2 s older than a report: it may lack some of what is reserved."""
+"""No report is of the moment of the list of processes, which may lack some of what is reserved."""
 
 
 class ProcessOwners:
@@ -31,14 +31,17 @@ class ProcessOwners:
         self,
         sessions: Sequence[KernelSession],
         reports: Mapping[str, KernelReport],
+        listed: Mapping[str, KernelReport],
         devices: Sequence[DeviceSample],
         ancestors: Mapping[int, tuple[int, ...]],
     ) -> None:
+        """`listed`: the reports as they were when the processes of `devices` were listed."""
         self._ancestors = ancestors
         self._roots = _roots(sessions)
-        self._charged = _charged(sessions, reports, devices)
+        self._charged = _charged(sessions, (listed, reports), devices)
         gpus = [sample for sample in devices if sample.device.kind == "cuda"]
-        self.foreign_numbers = any(self._is_foreign(sample, reports) for sample in gpus)
+        # A kernel that has reserved its first memory since can't be in the list.
+        self.foreign_numbers = any(self._is_foreign(sample, listed) for sample in gpus)
         """The driver's process numbers are of another PID namespace than this server's."""
 
     def own(self, process: ProcessSample, sample: DeviceSample) -> OwnedProcess:
@@ -102,19 +105,18 @@ def _roots(sessions: Sequence[KernelSession]) -> dict[int, str | None]:
 
 def _charged(
     sessions: Sequence[KernelSession],
-    reports: Mapping[str, KernelReport],
+    readings: Sequence[Mapping[str, KernelReport]],
     devices: Sequence[DeviceSample],
 ) -> dict[int, str]:
-    """Reported process number → kernel, where the driver's charge confirms the number."""
+    """Reported process number → kernel, where the driver's charge confirms one of `readings`."""
     charged: dict[int, str] = {}
     disputed: set[int] = set()
     for session in sessions:
-        report = reports.get(session.kernel_id)
-        if report is None or not _is_charged(report, devices):
-            continue
-        if report.pid in charged:
-            disputed.add(report.pid)
-        charged[report.pid] = session.kernel_id
+        reports = [r for reading in readings if (r := reading.get(session.kernel_id)) is not None]
+        for pid in {report.pid for report in reports if _is_charged(report, devices)}:
+            if pid in charged:
+                disputed.add(pid)
+            charged[pid] = session.kernel_id
     return {pid: kernel_id for pid, kernel_id in charged.items() if pid not in disputed}
 
 

@@ -43,6 +43,9 @@ class Measurement:
     devices: tuple[DeviceSample, ...]
     reports: Mapping[str, ReportReading] = field(default_factory=dict)
     """By kernel id; a kernel without a report file is absent."""
+    listed_reports: Mapping[str, ReportReading] | None = None
+    """`reports` as they were when the processes in `devices` were listed, which is less often than
+    the rest is read. ``None``: the list is as new as `reports`."""
     ancestors: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """pid → its parents, nearest first, for every pid in `devices` and `reports`."""
     notices: tuple[Notice, ...] = ()

@@ -43,6 +43,8 @@ class Measurer:
         self._processes_read = -math.inf
         self._ancestors: Mapping[int, tuple[int, ...]] = {}
         self._family: frozenset[int] = frozenset()
+        self._list_awaited = False
+        self._listed_reports: Mapping[str, ReportReading] | None = None
 
     def start(self) -> None:
         """Make the sources ready to be asked."""
@@ -82,15 +84,21 @@ class Measurer:
             [sample for answer in answers for sample in _samples(answer)], self._settings.show_host
         )
         reports = self._reports(sessions)
+        is_late = any(answer.late_s is not None for answer in answers)
+        self._list_awaited |= with_processes
+        if self._list_awaited and not is_late:
+            self._list_awaited = False
+            self._listed_reports = reports
         return Measurement(
             time=time.time(),
             interval_s=interval_s,
             devices=devices,
             reports=reports,
+            listed_reports=self._listed_reports,
             ancestors=self._family_tree(devices, reports, with_processes),
             # What the host has to say is about being shown in place of a GPU.
             notices=self._notices(answers, {s.device.kind for s in devices} == {"host"}),
-            stale=any(answer.late_s is not None for answer in answers),
+            stale=is_late,
         )
 
     def _ask(self, request: ReadRequest, deadline: float) -> list[Answer]:

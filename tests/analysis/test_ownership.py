@@ -87,6 +87,7 @@ def report(
 def measurement(
     *samples: DeviceSample,
     reports: dict[str, ReportReading] | None = None,
+    listed: dict[str, ReportReading] | None = None,
     ancestors: dict[int, tuple[int, ...]] | None = None,
 ) -> Measurement:
     return Measurement(
@@ -94,6 +95,7 @@ def measurement(
         interval_s=1.0,
         devices=samples,
         reports=reports or {},
+        listed_reports=listed,
         ancestors=ancestors or {},
     )
 
@@ -449,6 +451,104 @@ def test_each_missing_figure_has_its_sentence(
     assert reason is None or reason.endswith(".")
 
 
+@pytest.mark.parametrize("age", [0.2, 20.0])
+@pytest.mark.parametrize(
+    ("listed", "now"), [(0, 8 * GIB), (8 * GIB, 0), (GIB, GIB + GIB // 8), (GIB, GIB)]
+)
+def test_what_changed_since_the_processes_were_listed_moves_no_context(
+    listed: int, now: int, age: float
+) -> None:
+    context = GIB // 2
+    snapshot = assemble(
+        measurement(
+            gpu_sample((10, context + listed), (11, context), used=2 * context + now),
+            listed={"a": report(10, listed, listed, age=age + 1), "b": report(11, 0, 0)},
+            reports={"a": report(10, now, now, age=age), "b": report(11, 0, 0)},
+            ancestors=children(10, 11),
+        ),
+        [kernel("a", 10), kernel("b", 11)],
+    )
+    a, b = (view.devices[0] for view in snapshot.kernels)
+    assert a.parts == {"allocated": now, "reserved_free": 0, "context": context}
+    assert b.parts == {"allocated": 0, "reserved_free": 0, "context": context}
+    assert a.process_bytes == context + listed
+    (view,) = snapshot.devices
+    assert (view.other_bytes, view.unattributed_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 8 * GIB), (8 * GIB, 0)])
+def test_a_list_that_is_newer_than_the_report_beside_it_moves_no_context(
+    before: int, after: int
+) -> None:
+    context = GIB // 2
+    snapshot = assemble(
+        measurement(
+            gpu_sample((10, context + after), (11, context), used=2 * context + after),
+            listed={"a": report(10, before, before), "b": report(11, 0, 0)},
+            reports={"a": report(10, after, after), "b": report(11, 0, 0)},
+            ancestors=children(10, 11),
+        ),
+        [kernel("a", 10), kernel("b", 11)],
+    )
+    assert [view.devices[0].parts["context"] for view in snapshot.kernels] == [context, context]
+    assert snapshot.devices[0].unattributed_bytes == 0
+
+
+def test_a_first_allocation_since_the_list_leaves_the_charge_as_context() -> None:
+    snapshot = assemble(
+        measurement(
+            gpu_sample((10, GIB // 2), used=3 * GIB),
+            listed={"a": report(10)},
+            reports={"a": report(10, GIB, 2 * GIB)},
+            ancestors=children(10),
+        ),
+        [kernel("a", 10)],
+    )
+    assert one_kernel(snapshot).devices[0].parts["context"] == GIB // 2
+
+
+def test_a_restarted_kernels_charge_is_not_measured_by_the_one_before() -> None:
+    snapshot = assemble(
+        measurement(
+            gpu_sample((10, 3 * GIB)),
+            listed={"a": report(9, 0, 0)},
+            reports={"a": report(10, GIB, 2 * GIB)},
+            ancestors=children(9, 10),
+        ),
+        [kernel("a", 10)],
+    )
+    assert one_kernel(snapshot).devices[0].parts["context"] == GIB
+
+
+def test_a_process_that_just_ended_does_not_make_all_numbers_foreign() -> None:
+    # The list has one that is gone, and lacks the kernel, whose first memory is newer.
+    snapshot = assemble(
+        measurement(
+            gpu_sample((99, GIB), (11, 2 * GIB), used=4 * GIB),
+            listed={"a": report(10)},
+            reports={"a": report(10, GIB, GIB)},
+            ancestors=children(10, 11),
+        ),
+        [kernel("a", 10)],
+    )
+    (view,) = snapshot.devices
+    assert [process.owner for process in view.processes] == ["unattributed", "other"]
+    assert view.other_bytes == 2 * GIB
+    assert view.sample.reasons["unattributed_bytes"] == ownership.INVISIBLE
+
+
+def test_what_is_reserved_since_the_list_does_not_make_a_confirmed_number_doubtful() -> None:
+    snapshot = assemble(
+        measurement(
+            gpu_sample((7, 3 * GIB), used=9 * GIB),
+            listed={"a": report(7, 2 * GIB, 2 * GIB)},
+            reports={"a": report(7, 8 * GIB, 8 * GIB)},
+        ),
+        [kernel("a", 10)],
+    )
+    assert one_kernel(snapshot).devices[0].parts["context"] == GIB
+
+
 def test_notices_staleness_and_time_pass_through() -> None:
     notice = Notice("gpu_lost", "error", "Gone.")
     given_measurement = dataclasses.replace(
@@ -487,20 +587,27 @@ def scenes(draw: st.DrawFn) -> tuple[Measurement, list[KernelSession]]:
         )
     ancestors = draw(st.dictionaries(PIDS, st.lists(PIDS, max_size=3).map(tuple), max_size=8))
     sessions = []
-    reports = {}
+    reports: dict[str, ReportReading] = {}
+    listed: dict[str, ReportReading] = {}
     for number in range(draw(st.integers(0, 4))):
         kernel_id = f"k{number}"
         state = draw(st.sampled_from(["idle", "busy", "dead", "starting"]))
         sessions.append(kernel(kernel_id, draw(st.none() | PIDS), state=state))
-        if draw(st.booleans()):
-            reports[kernel_id] = report(
-                draw(PIDS),
-                draw(st.none() | BYTES),
-                draw(BYTES),
-                age=draw(st.sampled_from([0.1, 5.0, 100.0])),
-                device_id=f"GPU-{draw(st.integers(0, 3))}",
-            )
-    return measurement(*samples, reports=reports, ancestors=ancestors), sessions
+        for readings in (reports, listed):
+            if draw(st.booleans()):
+                readings[kernel_id] = report(
+                    draw(PIDS),
+                    draw(st.none() | BYTES),
+                    draw(BYTES),
+                    age=draw(st.sampled_from([0.1, 5.0, 100.0])),
+                    device_id=f"GPU-{draw(st.integers(0, 3))}",
+                )
+    return measurement(
+        *samples,
+        reports=reports,
+        listed=draw(st.sampled_from([None, listed])),
+        ancestors=ancestors,
+    ), sessions
 
 
 @settings(max_examples=400, deadline=None)

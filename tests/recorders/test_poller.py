@@ -158,6 +158,21 @@ def test_processes_are_read_less_often_than_memory(bench: Bench) -> None:
     assert len(bench.asked_for) == 1
 
 
+def test_the_reports_beside_the_list_of_processes_are_kept_until_the_next_list(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poller = bench.poller(dataclasses.replace(QUICK, process_interval_s=3600))
+    poller.watch(0.01)
+    poller.start()
+    eventually(lambda: bench.got and bench.got[-1].listed_reports == {"k": REPORT})
+    newer = ReportReading(problem="Newer.")
+    monkeypatch.setattr(poller._measurer, "_read_report", lambda _path: newer)
+    later = eventually(lambda: next((m for m in bench.got if m.reports == {"k": newer}), None))
+    assert later.listed_reports == {"k": REPORT}
+    monkeypatch.setattr(poller._measurer, "_processes_read", -1e9)
+    eventually(lambda: bench.got[-1].listed_reports == {"k": newer})
+
+
 def test_those_who_ask_at_once_share_one_reading(bench: Bench) -> None:
     poller = bench.poller(dataclasses.replace(QUICK, background_interval_s=3600, patience_s=30))
     poller.start()
