@@ -27,7 +27,7 @@ class NvmlDevices:
 
     def __init__(self, clock: Callable[[], float], *, wsl: bool) -> None:
         self._clock = clock
-        self._finder = DeviceFinder(wsl=wsl)
+        self._finder = DeviceFinder(clock, wsl=wsl)
         self._recovery = Retry(clock)
         self._entries: list[NvmlDevice | DownDevice] = []
         self._enumerated_at: float | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ from jupyter_vram.sources.nvml_errors import (
 from jupyter_vram.sources.nvml_library import NvmlLibrary
 
 UNNAMED = "NVIDIA GPU"
+GONE_FOR_S = 600.0
+"""A GPU that is listed no more is told of, and looked for, this long: then it was taken away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,10 @@ class DownDevice:
 class DeviceFinder:
     """Enumerates. What can't change while the driver runs is asked once per device."""
 
-    def __init__(self, *, wsl: bool) -> None:
+    def __init__(self, clock: Callable[[], float], *, wsl: bool) -> None:
+        self._clock = clock
         self._wsl = wsl
+        self._gone_since: dict[str, float] = {}
         self._known: dict[str, Device] = {}
 
     @property
@@ -54,18 +58,27 @@ class DeviceFinder:
         for index in range(library.ask("nvmlDeviceGetCount")):
             found += self._gpu_and_slices(library, index)
         listed = {entry.device.id for entry in found}
-        gone = NvmlRefusal(GONE, "no longer listed")
-        found += [
-            DownDevice(device, gone)
-            for device in self._known.values()
-            if device.id not in listed and device.parent_id is None
-        ]
+        found += self._gone(listed)
         self._known = {
             entry.device.id: entry.device
             for entry in found
             if isinstance(entry, NvmlDevice) or entry.device.id in self._known
         }
         return found
+
+    def _gone(self, listed: Collection[str]) -> list[DownDevice]:
+        now = self._clock()
+        self._gone_since = {
+            device.id: self._gone_since.get(device.id, now)
+            for device in self._known.values()
+            if device.id not in listed and device.parent_id is None
+        }
+        gone = NvmlRefusal(GONE, "no longer listed")
+        return [
+            DownDevice(self._known[device_id], gone)
+            for device_id, since in self._gone_since.items()
+            if now - since < GONE_FOR_S
+        ]
 
     def _gpu_and_slices(self, library: NvmlLibrary, index: int) -> list[NvmlDevice | DownDevice]:
         try:

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from jupyter_vram.model.device import DeviceSample
 from jupyter_vram.sources.nvml import NvmlSource
 from jupyter_vram.sources.nvml_device import FIELDS
+from jupyter_vram.sources.nvml_devices import ENUMERATE_S
+from jupyter_vram.sources.nvml_finder import GONE_FOR_S
 from jupyter_vram.sources.source import Reading, ReadRequest
 from support.fake_nvml import (
     DRIVER_NOT_LOADED,
@@ -386,6 +388,27 @@ def test_a_gpu_that_is_listed_no_more_is_still_told_of(
     eight.device_count = 8
     clock.now += 4
     assert source.read(WATCHED).notices == ()
+
+
+def test_a_gpu_that_was_taken_away_is_forgotten_in_the_end(
+    eight: FakeNvml, new_source: NewSource, clock: Clock
+) -> None:
+    source = new_source()
+    source.read(WATCHED)
+    eight.device_count = 7
+    for _ in range(int(GONE_FOR_S + ENUMERATE_S)):
+        clock.now += 1
+        source.read(WATCHED)
+    began = eight.calls("nvmlInitWithFlags")
+    for _ in range(60):
+        clock.now += 1
+        reading = source.read(WATCHED)
+    assert len(reading.devices) == 7
+    assert reading.notices == ()
+    assert eight.calls("nvmlInitWithFlags") == began
+    eight.device_count = 8
+    clock.now += ENUMERATE_S
+    assert len(source.read(WATCHED).devices) == 8
 
 
 def test_a_lost_gpu_takes_its_slices_with_it(
