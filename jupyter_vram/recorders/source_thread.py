@@ -66,9 +66,9 @@ class SourceThread:
             thread.join(timeout_s)
 
     def ask(self, request: ReadRequest) -> None:
-        """Have the source read, unless it still does so since an earlier `ask`."""
+        """Have the source read, unless it still does so since an earlier `ask`, or is stopped."""
         with self._changed:
-            if self._request is None:
+            if self._request is None and not self._stopping:
                 self._request = request
                 self._asked_at = time.monotonic()
                 self._changed.notify_all()
@@ -109,7 +109,11 @@ class SourceThread:
     def _next(self) -> ReadRequest | None:
         with self._changed:
             self._changed.wait_for(lambda: self._stopping or self._request is not None)
-            return None if self._stopping else self._request
+            if self._stopping:
+                # Left behind, it would count as a call that hangs since, after another start.
+                self._request = None
+                self._changed.notify_all()
+            return self._request
 
     def _read(self, request: ReadRequest) -> Reading:
         try:
