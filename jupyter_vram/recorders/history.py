@@ -112,14 +112,18 @@ class History:
                 raise HistoryError(
                     f"There is no history of a device {device_id!r}: known are {known}."
                 )
-            span_s = min(seconds, THIN_SPAN_S)
-            return self._answer(device_id, device, self._latest - span_s, max_points)
+            return self._answer(device_id, device, self._since(seconds), max_points)
 
     def histories(self, seconds: float, max_points: int) -> dict[str, dict[str, Any]]:
         """`history` of every device by its id: what a stream begins with."""
-        return {
-            device_id: self.history(device_id, seconds, max_points) for device_id in self.device_ids
-        }
+        with self._lock:  # all at once: a device may be forgotten in between
+            return {
+                device_id: self._answer(device_id, device, self._since(seconds), max_points)
+                for device_id, device in self._devices.items()
+            }
+
+    def _since(self, seconds: float) -> float:
+        return self._latest - min(seconds, THIN_SPAN_S)
 
     def _answer(
         self,

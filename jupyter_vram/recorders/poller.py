@@ -27,6 +27,15 @@ log = logging.getLogger(__name__)
 Subscriber = Callable[[Measurement], None]
 
 
+def measuring_failed(error: Exception) -> Notice:
+    """What is told beside old figures, where `error` kept new ones from being had."""
+    message = (
+        f"Measuring failed ({type(error).__name__}: {error}), so the figures shown are old:"
+        " please report this with the server's log."
+    )
+    return Notice("measuring-failed", "error", message)
+
+
 class Watch:
     """Somebody looks, and wishes for a rate. Until `close`."""
 
@@ -89,11 +98,12 @@ class Poller:
         with self._changed:
             if self._thread is not None:
                 return
+            # First, for a source that is stopped does not take a request.
+            self._measurer.start()
             self._thread = threading.Thread(
                 target=self._run, name="jupyter-vram poller", daemon=True
             )
             self._thread.start()
-        self._measurer.start()
 
     def stop(self, timeout_s: float = 1.0) -> None:
         """Stop measuring, and close the sources; waits at most about `timeout_s` for a driver."""
@@ -189,15 +199,11 @@ class Poller:
         return is_news
 
     def _failed(self, error: Exception) -> Measurement:
-        message = (
-            f"Measuring failed ({type(error).__name__}: {error}), so the figures shown are old:"
-            " please report this with the server's log."
-        )
         return dataclasses.replace(
             self._latest or Measurement(time=time.time(), interval_s=0.0, devices=()),
             time=time.time(),
             interval_s=self.interval_s,
-            notices=(Notice("measuring-failed", "error", message),),
+            notices=(measuring_failed(error),),
             stale=True,
         )
 

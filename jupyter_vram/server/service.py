@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +14,7 @@ from jupyter_vram.model.kernel_session import KernelSession
 from jupyter_vram.model.snapshot import Measurement, ReportReading, Snapshot
 from jupyter_vram.model.wire import Json, Tick, TickBuilder, snapshot_message, snapshot_object
 from jupyter_vram.recorders.history import History
-from jupyter_vram.recorders.poller import Poller
+from jupyter_vram.recorders.poller import Poller, measuring_failed
 from jupyter_vram.recorders.settings import PollerSettings
 from jupyter_vram.server.hub import Hub, encode
 from jupyter_vram.server.sessions import KernelSessions
@@ -103,8 +104,25 @@ class VramService:
         return self._turn_sessions
 
     def _on_measurement(self, measurement: Measurement) -> None:
-        snapshot = assemble(measurement, self._turn_sessions)
-        self.history.append(snapshot)
+        try:
+            snapshot = assemble(measurement, self._turn_sessions)
+            self.history.append(snapshot)
+        except Exception as error:
+            self._show(self._failed(error, measurement))
+            raise  # to the poller, which logs it once
+        self._show(snapshot)
+
+    def _failed(self, error: Exception, measurement: Measurement) -> Snapshot:
+        before = self.snapshot or Snapshot(time=measurement.time, interval_s=measurement.interval_s)
+        return dataclasses.replace(
+            before,
+            time=measurement.time,
+            interval_s=measurement.interval_s,
+            notices=(measuring_failed(error),),
+            stale=True,
+        )
+
+    def _show(self, snapshot: Snapshot) -> None:
         tick = self._builder.build(snapshot)
         self.snapshot = snapshot
         self._tick = tick

@@ -80,9 +80,12 @@ class StreamHandler(WebSocketMixin, WebSocketHandler, JupyterHandler):
         except (WebSocketClosedError, asyncio.CancelledError):
             watch.close()
             return
-        except BaseException:
+        except Exception:
+            # Left open, it would stay mute; closed, the client tries again.
+            self.log.exception("A stream of jupyter-vram could not be begun.")
             watch.close()
-            raise
+            self.close(1011, "The stream could not be begun: see the server's log.")
+            return
         self._client = self.service.hub.join(self.write_message, watch, tick)
 
     def on_message(self, message: str | bytes) -> None:

@@ -248,3 +248,27 @@ def test_threads_may_append_and_ask_at_once() -> None:
         stop.set()
         for future in asking:
             future.result(timeout=20)
+
+
+def test_a_device_that_is_forgotten_meanwhile_harms_no_one_who_asks_for_all() -> None:
+    history = filled(snapshot(START, count=2))
+
+    class Interrupted:
+        """A lock at whose first release another thread's snapshot comes in."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+            self._pending = True
+
+        def __enter__(self) -> None:
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+            if self._pending:
+                self._pending = False
+                history.append(snapshot(START + 2 * device_history.THIN_SPAN_S))
+
+    history._lock = Interrupted()  # type: ignore[assignment]
+    assert len(history.histories(60, 100)) == 2
+    assert history.device_ids == (DEVICE,)

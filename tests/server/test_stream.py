@@ -7,6 +7,7 @@ import contextlib
 import json
 import random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from tornado.httpclient import HTTPClientError
@@ -234,6 +235,42 @@ async def test_a_driver_that_hangs_is_told_on_the_stream(
     assert (await stream.read())["type"] == "tick"
     loaded_nvml.restore()
     await stream.until(lambda m: m.get("changed", {}).get("stale") is False, count=1000)
+
+
+async def test_figures_that_made_no_sense_are_told_on_the_stream(
+    open_stream: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = await open_stream()
+    await stream.read()
+    await stream.send(FAST)
+    with monkeypatch.context() as broken:
+        broken.setattr("jupyter_vram.server.service.assemble", Mock(side_effect=ValueError("odd")))
+        told = await stream.until(lambda m: "notices" in m.get("changed", {}))
+        check(told, "tick")
+        assert told["changed"]["stale"] is True
+        (notice,) = told["changed"]["notices"]
+        assert (notice["code"], notice["severity"]) == ("measuring-failed", "error")
+        assert "ValueError: odd" in notice["message"]
+        assert told["devices"]
+        await stream.until(lambda m: m["time"] > told["time"])
+    healed = await stream.until(lambda m: "notices" in m.get("changed", {}))
+    assert healed["changed"]["stale"] is False
+    assert "measuring-failed" not in {n["code"] for n in healed["changed"]["notices"]}
+
+
+async def test_a_greeting_that_fails_ends_the_stream(
+    open_stream: Any,
+    service: VramService,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(service.history, "histories", Mock(side_effect=ValueError("odd")))
+    stream = await open_stream()
+    assert await asyncio.wait_for(stream.socket.read_message(), 20) is None
+    assert stream.socket.close_code == 1011
+    assert "could not be begun" in caplog.text
+    await until(lambda: not service.poller._watches)
+    assert len(service.hub) == 0
 
 
 @pytest.mark.parametrize("gpu_count", [8])
