@@ -12,12 +12,12 @@ from support.jupyter import JupyterServer
 
 
 def test_settings_count_from_the_start(gpu: FakeNvml, page: Page, tmp_path: Path) -> None:
-    settings = {"jupyter-vram:panel": {"openOnStart": True, "unit": "GB"}}
+    settings = {"jupyter-vram:panel": {"openOnStart": True, "unit": "GB", "side": "left"}}
     with JupyterServer(tmp_path / "lab", env=gpu.env(), settings=settings) as server:
         open_lab(page, server)
         panel = page.locator("#jupyter-vram-panel")
         expect(panel.locator(".jp-Vram-total")).to_contain_text("25.8 GB", timeout=30_000)
-        tab = page.locator('.jp-SideBar.jp-mod-right li[data-id="jupyter-vram-panel"]')
+        tab = page.locator('.jp-SideBar.jp-mod-left li[data-id="jupyter-vram-panel"]')
         expect(tab).to_be_visible()
         expect(page.locator("#jupyter-vram-status")).to_contain_text("25.8 GB")
 
