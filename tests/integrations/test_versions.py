@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from integrations.conftest import interpreter
-from support.browser import gpu_env, write_notebook
+from support.browser import gpu_env, run_cell, wait_until, write_notebook
 from support.fake_nvml import GIB, FakeNvml
 from support.jupyter import JupyterServer
 
@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 MATRIX: list[tuple[str, Literal["lab", "notebook"], list[str]]] = [
     ("3.10", "lab", ["jupyterlab==4.2.*"]),
-    ("3.11", "lab", ["jupyterlab>=4.6,<5", "torch==2.13.0"]),
+    ("3.11", "lab", ["jupyterlab>=4.6,<5", "torch==2.13.0", "numpy"]),
+    ("3.11", "lab", ["jupyterlab>=4.6,<5", "torch==2.6.0", "numpy"]),
     ("3.12", "notebook", ["notebook==7.2.*"]),
     ("3.13", "lab", ["jupyterlab>=4.6,<5"]),
     ("3.13", "notebook", ["notebook>=7.4,<8"]),
@@ -49,7 +50,7 @@ def test_panel_in_another_environment(
         FakeNvml(tmp_path / "nvml", total_bytes=24 * GIB) as gpu,
         JupyterServer(tmp_path / "home", app=app, env=gpu_env(gpu), python=python) as server,
     ):
-        name = write_notebook(server, "demo.ipynb", "%vram")
+        name = write_notebook(server, "demo.ipynb", "%vram", "import torch")
         page.goto(server.page(f"{'lab/tree' if app == 'lab' else 'notebooks'}/{name}"))
         expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
         kernel = wait_for_report(server)
@@ -58,6 +59,11 @@ def test_panel_in_another_environment(
         page.locator(".jp-Notebook .cm-content").first.click()
         page.keyboard.press("Shift+Enter")
         expect(page.locator(".jp-OutputArea-output").first).to_contain_text("MiB", timeout=30_000)
+        if any(requirement.startswith("torch") for requirement in requirements):
+            # Without a GPU: a build without CUDA, or one that has never used it.
+            run_cell(page, 1)
+            states = {"no_cuda_build", "cuda_not_initialized"}
+            wait_until(page, lambda: wait_for_report(server)["torch_state"] in states, "torch")
 
 
 def wait_for_report(server: JupyterServer) -> Any:
