@@ -28,6 +28,8 @@ from jupyter_vram.recorders.table import Row
 
 MAX_CELLS = 500
 """Per kernel: the latest runs."""
+MAX_ENDED_CELLS = 20
+"""Per kernel that has ended: a day can see hundreds, and their runs would fill megabytes."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,12 @@ class _KernelPast:
             if cell.ended_at is None and started not in but:
                 ended_at = max(started, self.seen)
                 self.cells[started] = dataclasses.replace(cell, ended_at=ended_at)
+
+    def keep_latest(self, count: int) -> None:
+        """Forget all runs but the latest `count`."""
+        if len(self.cells) > count:
+            latest = sorted(self.cells)[-count:]
+            self.cells = {started: self.cells[started] for started in latest}
 
 
 class History:
@@ -87,9 +95,7 @@ class History:
         past.name, past.paths, past.seen = kernel.name, kernel.paths, time
         for cell in kernel.cells:
             past.cells[cell.started_at] = cell
-        if len(past.cells) > MAX_CELLS:
-            latest = sorted(past.cells)[-MAX_CELLS:]
-            past.cells = {started: past.cells[started] for started in latest}
+        past.keep_latest(MAX_CELLS)
 
     def _forget(self, oldest: float) -> None:
         for device_id, device in list(self._devices.items()):
@@ -98,6 +104,8 @@ class History:
         for kernel_id, past in list(self._kernels.items()):
             if past.seen < oldest:
                 del self._kernels[kernel_id]
+            elif past.seen < self._latest:
+                past.keep_latest(MAX_ENDED_CELLS)
 
     def history(self, device_id: str, seconds: float, max_points: int) -> dict[str, Any]:
         """The last `seconds` of a device in at most `max_points` rows, as ``GET history`` answers.

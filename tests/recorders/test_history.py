@@ -13,7 +13,7 @@ from jupyter_vram.errors import HistoryError
 from jupyter_vram.model.kernel_report import CellRun
 from jupyter_vram.model.snapshot import DeviceView, KernelDevice, KernelView, Snapshot
 from jupyter_vram.recorders import device_history
-from jupyter_vram.recorders.history import MAX_CELLS, History
+from jupyter_vram.recorders.history import MAX_CELLS, MAX_ENDED_CELLS, History
 from support.scripted_source import gpu
 from wire.schema import check
 
@@ -162,6 +162,18 @@ def test_cells_are_bounded_and_the_latest_are_kept() -> None:
     (own,) = history.history(DEVICE, 86400, 300)["kernels"].values()
     assert len(own["cells"]) == MAX_CELLS
     assert own["cells"][-1]["execution_count"] == MAX_CELLS + 49
+
+
+def test_a_kernel_that_ended_keeps_its_latest_runs_only() -> None:
+    history = History()
+    for n in range(MAX_ENDED_CELLS + 30):
+        run = CellRun(execution_count=n, started_at=START + n, ended_at=START + n + 0.5)
+        history.append(snapshot(START + n, kernel("own", GIB, cells=(run,))))
+    history.append(snapshot(START + n + 1))
+    ended = history.history(DEVICE, 3600, 5000)["kernels"]["own"]
+    assert ended["ended"]
+    assert len(ended["cells"]) == MAX_ENDED_CELLS
+    assert ended["cells"][-1]["execution_count"] == n
 
 
 def test_a_cell_is_updated_when_it_ends() -> None:
