@@ -290,11 +290,12 @@ async def test_nvml_is_not_called_more_for_more_clients(
             turns += 1
 
         unsubscribe = service.poller.subscribe(count)
-        await until(lambda: turns == 1)
-        before = loaded_nvml.calls("nvmlDeviceGetMemoryInfo_v2")
-        await until(lambda: turns >= 11)
+        await until(lambda: turns)
+        first, before = turns, loaded_nvml.calls("nvmlDeviceGetMemoryInfo_v2")
+        await until(lambda: turns >= first + 10)
+        last, after = turns, loaded_nvml.calls("nvmlDeviceGetMemoryInfo_v2")
         unsubscribe()
-        return (loaded_nvml.calls("nvmlDeviceGetMemoryInfo_v2") - before) / (turns - 1)
+        return (after - before) / (last - first)
 
     one = await calls_per_turn(1)
     many = await calls_per_turn(20)
