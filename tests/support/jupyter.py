@@ -61,12 +61,16 @@ class JupyterServer:
             "JUPYTER_TOKEN": self.token,
             **(env or {}),
         }
+        given = settings or {}
+        panel = "jupyter-vram:panel"
         for plugin, values in {
             "@jupyterlab/apputils-extension:notification": {
                 "fetchNews": "false",
                 "checkForUpdates": False,
             },
-            **(settings or {}),
+            **given,
+            # `make lab` lets this environment's JupyterLab open the panel by itself.
+            panel: {"openOnStart": False, **given.get(panel, {})},
         }.items():
             self.write_settings(plugin, values)
 
