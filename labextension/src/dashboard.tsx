@@ -1,7 +1,5 @@
 import * as React from 'react';
-import { Devices } from './components/devices';
-import { KernelTable } from './components/kernelTable';
-import { Notices } from './components/notices';
+import { Overview } from './components/overview';
 import { vramIcon } from './icons';
 import { IActions, rate } from './panel';
 import { IVramModel } from './tokens';
@@ -31,7 +29,7 @@ export class VramDashboard extends WatchingWidget {
 
   protected render(): JSX.Element {
     const { model } = this;
-    const { snapshot, settings, connection } = model;
+    const { snapshot } = model;
     return (
       <>
         <div className="jp-Vram-header">
@@ -44,26 +42,7 @@ export class VramDashboard extends WatchingWidget {
             Export PNG
           </button>
         </div>
-        <Notices snapshot={snapshot} connection={connection} />
-        {!snapshot && connection.status === 'connecting' && (
-          <p className="jp-Vram-reason">Waiting for the first figures…</p>
-        )}
-        {snapshot && (
-          <div className={connection.status === 'connected' ? undefined : 'jp-Vram-old'}>
-            <Devices model={model} snapshot={snapshot} chartHeight={240} />
-            <div className="jp-Vram-header">
-              <h2>Notebooks</h2>
-              <span className="jp-Vram-dim">{settings.unit}</span>
-            </div>
-            <KernelTable
-              snapshot={snapshot}
-              unit={settings.unit}
-              focusedKernelId={model.focusedKernelId}
-              open={this._actions.open}
-              wide={true}
-            />
-          </div>
-        )}
+        <Overview model={model} open={this._actions.open} chartHeight={240} wide={true} />
       </>
     );
   }

@@ -1,8 +1,6 @@
 import { launchIcon, settingsIcon } from '@jupyterlab/ui-components';
 import * as React from 'react';
-import { Devices } from './components/devices';
-import { KernelTable } from './components/kernelTable';
-import { Notices } from './components/notices';
+import { Overview } from './components/overview';
 import { vramIcon } from './icons';
 import { IVramModel } from './tokens';
 import { WatchingWidget } from './watchingWidget';
@@ -34,7 +32,7 @@ export class VramPanel extends WatchingWidget {
 
   protected render(): JSX.Element {
     const { model } = this;
-    const { snapshot, settings, connection } = model;
+    const { snapshot } = model;
     return (
       <>
         <div className="jp-Vram-header">
@@ -59,26 +57,7 @@ export class VramPanel extends WatchingWidget {
             </button>
           )}
         </div>
-        <Notices snapshot={snapshot} connection={connection} />
-        {!snapshot && connection.status === 'connecting' && (
-          <p className="jp-Vram-reason">Waiting for the first figures…</p>
-        )}
-        {snapshot && (
-          <div className={connection.status === 'connected' ? undefined : 'jp-Vram-old'}>
-            <Devices model={model} snapshot={snapshot} chartHeight={150} />
-            <div className="jp-Vram-header">
-              <h2>Notebooks</h2>
-              <span className="jp-Vram-dim">{settings.unit}</span>
-            </div>
-            <KernelTable
-              snapshot={snapshot}
-              unit={settings.unit}
-              focusedKernelId={model.focusedKernelId}
-              open={this._actions.open}
-              wide={false}
-            />
-          </div>
-        )}
+        <Overview model={model} open={this._actions.open} chartHeight={150} wide={false} />
       </>
     );
   }
