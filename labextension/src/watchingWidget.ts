@@ -49,6 +49,13 @@ export abstract class WatchingWidget extends ReactWidget {
     super.onBeforeDetach(msg);
   }
 
+  protected onUpdateRequest(msg: Message): void {
+    // Lumino asks for it at every attachment too: drawn out of sight, the first chart would fetch Plotly.
+    if (this._watching) {
+      super.onUpdateRequest(msg);
+    }
+  }
+
   private _watch(): void {
     this._watching ??= this.model.watch();
     this.update();
