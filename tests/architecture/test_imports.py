@@ -19,6 +19,7 @@ FLOORS = {
     "recorders": 2,
     "analysis": 3,
     "render": 4,
+    "report": 4,
     "kernel": 5,
     "server": 5,
 }
