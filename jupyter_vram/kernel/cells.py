@@ -1,14 +1,16 @@
-"""Which cell ran when, from IPython's events."""
+"""Which cell ran when, and what it did to memory, from IPython's events."""
 
 from __future__ import annotations
 
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from jupyter_vram.model.kernel_report import CellRun
+from jupyter_vram.kernel.cell_memory import CellMemory, MemoryReading, code_crc32, read_memory
+from jupyter_vram.kernel.runs import count_of_next, request_id
+from jupyter_vram.model.kernel_report import AllocatorStats, CellRun
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
@@ -21,6 +23,7 @@ class _Open(NamedTuple):
     info: ExecutionInfo
     run: CellRun | None
     """``None`` if it is no cell of its own."""
+    memory: CellMemory | None
 
 
 class CellLog:
@@ -46,6 +49,14 @@ class CellLog:
         """Whether a cell runs."""
         return bool(self._open)
 
+    def sample(self, devices: Iterable[AllocatorStats]) -> None:
+        """Take in what is allocated while cells run; called in the reporter's thread."""
+        with self._lock:
+            for nested in self._open.values():
+                for cell in nested:
+                    if cell.memory is not None:
+                        cell.memory.sample(devices)
+
     def attach(self) -> None:
         """Listen to the shell."""
         self._shell.events.register("pre_run_cell", self._begin)
@@ -62,16 +73,22 @@ class CellLog:
         # Requests of front ends (silent, not stored) are no cells, and a cell within a cell is a
         # part of the outer one.
         counts = info.store_history and not info.silent
-        request = _request(self._shell)
+        request = request_id(self._shell)
         with self._lock:
             nested = self._open.setdefault(threading.get_ident(), [])
             if nested and nested[0].request != request:
                 # An interrupt in the wrong moment, and IPython never told its end.
                 self._end_runs(nested, None)
-            run = None
+            run = memory = None
             if counts and not nested:
-                run = CellRun(execution_count=_count_of_next(self._shell), started_at=time.time())
-            nested.append(_Open(request, info, run))
+                memory = CellMemory(read_memory())
+                run = CellRun(
+                    execution_count=count_of_next(self._shell),
+                    started_at=time.time(),
+                    code_crc32=code_crc32(info.raw_cell),
+                    rss_start_bytes=memory.start.rss_bytes,
+                )
+            nested.append(_Open(request, info, run, memory))
             if run is not None:
                 self._runs = (*self._runs[1 - KEPT :], run)
         self._on_change()
@@ -85,35 +102,34 @@ class CellLog:
             while result is not None and ended >= 0 and nested[ended].info is not result.info:
                 ended -= 1
             if ended >= 0:  # else it began before we listened
-                self._end_runs(nested, result, ended)
+                self._end_runs(nested, result, ended, read_memory() if ended == 0 else None)
             if not nested:
                 self._open.pop(thread, None)
         self._on_change()
 
-    def _end_runs(self, nested: list[_Open], result: ExecutionResult | None, at: int = 0) -> None:
+    def _end_runs(
+        self,
+        nested: list[_Open],
+        result: ExecutionResult | None,
+        at: int = 0,
+        end: MemoryReading | None = None,
+    ) -> None:
         while len(nested) > at:
-            run = nested.pop().run
-            if run is not None:
-                self._end_run(run, result)
+            cell = nested.pop()
+            if cell.run is not None:
+                self._end_run(cell.run, cell.memory, result, end)
 
-    def _end_run(self, run: CellRun, result: ExecutionResult | None) -> None:
+    def _end_run(
+        self,
+        run: CellRun,
+        memory: CellMemory | None,
+        result: ExecutionResult | None,
+        end: MemoryReading | None,
+    ) -> None:
         count = run.execution_count if result is None else result.execution_count
         ended = dataclasses.replace(run, execution_count=count, ended_at=time.time())
+        if memory is not None and end is not None:
+            ended = dataclasses.replace(
+                ended, rss_end_bytes=end.rss_bytes, devices=memory.devices(end)
+            )
         self._runs = tuple(ended if known is run else known for known in self._runs)
-
-
-def _request(shell: InteractiveShell) -> str | None:
-    """The id of the front end's request that is being answered; ``None`` outside of a kernel."""
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    msg_id = parent.get("header", {}).get("msg_id")
-    return msg_id if isinstance(msg_id, str) else None
-
-
-def _count_of_next(shell: InteractiveShell) -> int | None:
-    """The number of the run that begins, whose input is not stored yet.
-
-    IPython raises its counter at the end of a run or, since 9, before this event.
-    """
-    history = shell.history_manager
-    stored = 0 if history is None else len(history.input_hist_raw)
-    return stored if stored in (shell.execution_count, shell.execution_count - 1) else None

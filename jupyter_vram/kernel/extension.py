@@ -53,6 +53,7 @@ def _report(shell: InteractiveShell, kernel_app: Any, undo: ExitStack) -> None:
         log,
         cells=lambda: cells.runs,
         is_busy=lambda: cells.busy,
+        on_read=cells.sample,
     )
     undo.callback(cells.detach)
     cells.attach()

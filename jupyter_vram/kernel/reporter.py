@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jupyter_vram._version import __version__
 from jupyter_vram.errors import ReportError
-from jupyter_vram.model.kernel_report import CellRun, KernelReport
+from jupyter_vram.model.kernel_report import AllocatorStats, CellRun, KernelReport
 from jupyter_vram.sources import torch_allocator
 from jupyter_vram.sources.own_process import resident_bytes
 from jupyter_vram.sources.report_file import remove_orphans, remove_report, write_report
@@ -58,12 +58,17 @@ class Reporter:
         *,
         cells: Callable[[], tuple[CellRun, ...]] = tuple,
         is_busy: Callable[[], bool] = bool,
+        on_read: Callable[[tuple[AllocatorStats, ...]], None] = lambda _: None,
     ) -> None:
-        """`log` gets what went wrong, once for each thing: never the output of a cell."""
+        """`log` gets what went wrong, once for each thing: never the output of a cell.
+
+        `on_read` is told, in the reporter's thread, what each report reads of the allocator.
+        """
         self.path = path
         self._log = log
         self._cells = cells
         self._is_busy = is_busy
+        self._on_read = on_read
         self._pid = os.getpid()
         # Not an Event: an interrupt within its `set` could leave it locked, and the shell with it.
         self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -130,7 +135,9 @@ class Reporter:
 
     def _read(self, period_s: float) -> KernelReport:
         try:
-            return read_report(period_s, self._cells())
+            report = read_report(period_s, self._cells())
+            self._on_read(report.devices)
+            return report
         except Exception as error:  # noqa: BLE001 - the panel shows it; the reports must go on
             self._log_once("GPU memory could not be read: %r", error, exc_info=True)
             return KernelReport(

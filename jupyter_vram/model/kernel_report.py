@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 from jupyter_vram.errors import ReportError
 
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 0
+SCHEMA_MINOR = 1
 MAX_REPORT_BYTES = 256 * 1024
 """A larger file is no report of ours; a reader does not load it."""
 
@@ -50,12 +50,38 @@ class AllocatorStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CellDevice:
+    """What a run did to torch's allocated bytes (block bytes) on one device."""
+
+    device_id: str
+    start_bytes: int
+    end_bytes: int
+    peak_bytes: int
+    peak_exact: bool
+    """Else it was only sampled: the peak was `peak_bytes` or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CellRun:
     """One run of a cell. Times: seconds since the epoch; `ended_at` is ``None`` while it runs."""
 
     execution_count: int | None
     started_at: float
     ended_at: float | None = None
+    code_crc32: int | None = None
+    """CRC-32 of its source in UTF-8: with the count, it tells a front end which cell this was."""
+    rss_start_bytes: int | None = None
+    rss_end_bytes: int | None = None
+    """The process's resident bytes; ``None`` while it runs, and where they are unknown."""
+    devices: tuple[CellDevice, ...] = ()
+    """The devices whose memory it touched, once it has ended."""
+
+    @property
+    def rss_change_bytes(self) -> int | None:
+        """Resident bytes at its end less those at its start; ``None`` if unknown."""
+        if self.rss_start_bytes is None or self.rss_end_bytes is None:
+            return None
+        return self.rss_end_bytes - self.rss_start_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +110,7 @@ class KernelReport:
             "schema_version": [SCHEMA_MAJOR, SCHEMA_MINOR],
             **_object(self),
             "devices": [_object(device) for device in self.devices],
-            "cells": [_object(cell) for cell in self.cells],
+            "cells": [_cell_object(cell) for cell in self.cells],
         }
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -113,9 +139,13 @@ class KernelReport:
             raise ReportError(f"The kernel's report has a bad field ({error!r}).") from error
 
 
-def _object(value: KernelReport | AllocatorStats | CellRun) -> dict[str, Any]:
+def _object(value: KernelReport | AllocatorStats | CellRun | CellDevice) -> dict[str, Any]:
     # A kernel does this twice a second; `dataclasses.asdict`, which copies deeply, takes longer.
     return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _cell_object(cell: CellRun) -> dict[str, Any]:
+    return {**_object(cell), "devices": [_object(device) for device in cell.devices]}
 
 
 def _report(fields: Mapping[str, Any]) -> KernelReport:
@@ -157,6 +187,20 @@ def _cell_run(fields: Mapping[str, Any]) -> CellRun:
         execution_count=_optional_count(fields.get("execution_count")),
         started_at=_number(fields["started_at"]),
         ended_at=None if ended_at is None else _number(ended_at),
+        code_crc32=_optional_count(fields.get("code_crc32")),
+        rss_start_bytes=_optional_count(fields.get("rss_start_bytes")),
+        rss_end_bytes=_optional_count(fields.get("rss_end_bytes")),
+        devices=tuple(_cell_device(device) for device in _objects(fields, "devices")),
+    )
+
+
+def _cell_device(fields: Mapping[str, Any]) -> CellDevice:
+    return CellDevice(
+        device_id=str(fields["device_id"]),
+        start_bytes=_count(fields["start_bytes"]),
+        end_bytes=_count(fields["end_bytes"]),
+        peak_bytes=_count(fields["peak_bytes"]),
+        peak_exact=fields.get("peak_exact") is True,
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_vram.model.kernel_report import CellRun
+from jupyter_vram.model.kernel_report import CellDevice, CellRun
 from jupyter_vram.model.snapshot import DeviceView, KernelDevice, KernelView, Snapshot
 
 SCHEMA_VERSION = 1
@@ -103,11 +103,31 @@ def _kernel_device_object(share: KernelDevice) -> Json:
 
 
 def cell_object(cell: CellRun) -> Json:
-    """A run of a cell of the contract."""
+    """A run of a cell in a history: when it ran."""
     return {
         "execution_count": cell.execution_count,
         "started_at": cell.started_at,
         "ended_at": cell.ended_at,
+    }
+
+
+def _kernel_cell_object(cell: CellRun) -> Json:
+    """A run of a cell among a kernel's latest ones: also what it did to memory."""
+    return {
+        **cell_object(cell),
+        "code_crc32": cell.code_crc32,
+        "rss_change_bytes": cell.rss_change_bytes,
+        "devices": [_cell_device_object(device) for device in cell.devices],
+    }
+
+
+def _cell_device_object(device: CellDevice) -> Json:
+    return {
+        "id": device.device_id,
+        "start_bytes": device.start_bytes,
+        "end_bytes": device.end_bytes,
+        "peak_bytes": device.peak_bytes,
+        "peak_exact": device.peak_exact,
     }
 
 
@@ -124,7 +144,7 @@ def kernel_object(view: KernelView, now: float) -> Json:
         "reason": view.reason,
         "torch_state": view.torch_state,
         "rss_bytes": view.rss_bytes,
-        "cells": [cell_object(cell) for cell in view.cells],
+        "cells": [_kernel_cell_object(cell) for cell in view.cells],
         "devices": [_kernel_device_object(share) for share in view.devices],
     }
 

@@ -94,7 +94,15 @@ class History:
         past.close_runs(but={cell.started_at for cell in kernel.cells})
         past.name, past.paths, past.seen = kernel.name, kernel.paths, time
         for cell in kernel.cells:
-            past.cells[cell.started_at] = cell
+            # When it ran, and no more: its memory would make a day's history large.
+            times = (cell.execution_count, cell.ended_at)
+            known = past.cells.get(cell.started_at)
+            if known is None or (known.execution_count, known.ended_at) != times:
+                past.cells[cell.started_at] = CellRun(
+                    execution_count=cell.execution_count,
+                    started_at=cell.started_at,
+                    ended_at=cell.ended_at,
+                )
         past.keep_latest(MAX_CELLS)
 
     def _forget(self, oldest: float) -> None:

@@ -47,6 +47,36 @@ class TorchReading:
     """A sentence, where a figure should be here and is not."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatedReading:
+    """torch's allocated bytes (block bytes) on one device, and the allocator's own counters."""
+
+    device_id: str
+    current_bytes: int
+    peak_bytes: int | None
+    """The most since the process began, or since the user reset it."""
+    total_bytes: int | None
+    """All that was ever allocated, freed or not, or since the user reset it."""
+
+
+def read_allocated() -> dict[int, AllocatedReading | None] | None:
+    """CUDA ordinal → what is allocated now, for the devices that torch has ever reserved memory of.
+
+    A device that can't be read is ``None``, as is the whole if none can; `read` says why. Takes
+    some tens of microseconds a device, from any thread, and never raises.
+    """
+    torch, cuda = _loaded("torch"), _loaded("torch.cuda")
+    builds = getattr(torch, "version", None)
+    if cuda is None or not getattr(builds, "cuda", None) or not _is_initialized(cuda):
+        return {}
+    try:
+        ordinals = range(cuda.device_count())
+    except _ERRORS:
+        return None
+    readings = ((ordinal, _allocated(cuda, ordinal)) for ordinal in ordinals)
+    return {ordinal: reading for ordinal, reading in readings if reading != _UNUSED}
+
+
 def read() -> TorchReading:
     """Read now, in well under a millisecond, from any thread. Never raises."""
     torch, cuda = _loaded("torch"), _loaded("torch.cuda")
@@ -117,6 +147,29 @@ def _device(cuda: Any, ordinal: int | None, backend: str) -> AllocatorStats | st
         return _allocator_stats(device_id, number, stats, native=backend == "native")
     except _ERRORS as error:
         return _unreadable(error)
+
+
+_UNUSED = AllocatedReading(device_id="", current_bytes=0, peak_bytes=0, total_bytes=0)
+
+
+def _allocated(cuda: Any, ordinal: int) -> AllocatedReading | None:
+    """One device, `_UNUSED`, or ``None`` if it can't be read."""
+    try:
+        stats = cuda.memory_stats_as_nested_dict(ordinal)
+        if not _bytes(stats, "reserved_bytes", "peak"):
+            return _UNUSED
+        current, device_id = _bytes(stats, "allocated_bytes", "current"), _device_id(cuda, ordinal)
+    except _ERRORS:
+        return None
+    if current is None or device_id is None:
+        return None
+    return AllocatedReading(
+        device_id=device_id,
+        current_bytes=current,
+        peak_bytes=_bytes(stats, "allocated_bytes", "peak"),
+        # CUDA's own asynchronous allocator leaves it at 0.
+        total_bytes=_bytes(stats, "allocated_bytes", "allocated") or None,
+    )
 
 
 def _allocator_stats(

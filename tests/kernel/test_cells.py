@@ -132,7 +132,7 @@ def test_a_run_whose_begin_was_cut_short_leaves_nothing_open(
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cells, "_count_of_next", interrupted)
+    monkeypatch.setattr(cells, "count_of_next", interrupted)
     shell.run_cell("1", store_history=True)
     assert "KeyboardInterrupt" in capsys.readouterr().out
     assert log.runs == ()
@@ -194,6 +194,7 @@ def test_runs_of_two_threads_do_not_end_each_other(shell: Any) -> None:
 
 
 class _Info:
+    raw_cell = "1"
     store_history = True
     silent = False
 

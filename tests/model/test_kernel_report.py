@@ -17,6 +17,7 @@ from jupyter_vram.model.kernel_report import (
     SCHEMA_MINOR,
     TORCH_STATES,
     AllocatorStats,
+    CellDevice,
     CellRun,
     KernelReport,
 )
@@ -36,8 +37,23 @@ allocators = st.builds(
         if field.default is None
     },
 )
+cell_devices = st.builds(
+    CellDevice,
+    device_id=texts,
+    start_bytes=counts,
+    end_bytes=counts,
+    peak_bytes=counts,
+    peak_exact=st.booleans(),
+)
 cells = st.builds(
-    CellRun, execution_count=st.none() | counts, started_at=times, ended_at=st.none() | times
+    CellRun,
+    execution_count=st.none() | counts,
+    started_at=times,
+    ended_at=st.none() | times,
+    code_crc32=st.none() | counts,
+    rss_start_bytes=st.none() | counts,
+    rss_end_bytes=st.none() | counts,
+    devices=st.lists(cell_devices, max_size=2).map(tuple),
 )
 reports = st.builds(
     KernelReport,
@@ -64,7 +80,21 @@ VALID = KernelReport(
     period_s=0.5,
     package_version="1",
     devices=(AllocatorStats(device_id="GPU-1", ordinal=0, allocated_bytes=1, reserved_bytes=2),),
-    cells=(CellRun(execution_count=1, started_at=1.0),),
+    cells=(
+        CellRun(
+            execution_count=1,
+            started_at=1.0,
+            ended_at=2.0,
+            code_crc32=3,
+            rss_start_bytes=4,
+            rss_end_bytes=5,
+            devices=(
+                CellDevice(
+                    device_id="GPU-1", start_bytes=6, end_bytes=7, peak_bytes=8, peak_exact=True
+                ),
+            ),
+        ),
+    ),
 )
 FIELDS: dict[str, Any] = json.loads(VALID.to_json())
 
@@ -84,7 +114,7 @@ def test_what_is_written_is_read(report: KernelReport) -> None:
 def test_the_json_that_other_versions_read() -> None:
     """A change here is a change of the schema: raise `SCHEMA_MINOR`, or `SCHEMA_MAJOR`."""
     assert FIELDS == {
-        "schema_version": [1, 0],
+        "schema_version": [1, 1],
         "pid": 1,
         "written_at": 2.0,
         "period_s": 0.5,
@@ -107,7 +137,25 @@ def test_the_json_that_other_versions_read() -> None:
                 "ooms": None,
             }
         ],
-        "cells": [{"execution_count": 1, "started_at": 1.0, "ended_at": None}],
+        "cells": [
+            {
+                "execution_count": 1,
+                "started_at": 1.0,
+                "ended_at": 2.0,
+                "code_crc32": 3,
+                "rss_start_bytes": 4,
+                "rss_end_bytes": 5,
+                "devices": [
+                    {
+                        "device_id": "GPU-1",
+                        "start_bytes": 6,
+                        "end_bytes": 7,
+                        "peak_bytes": 8,
+                        "peak_exact": True,
+                    }
+                ],
+            }
+        ],
         "problem": None,
     }
 
@@ -116,7 +164,13 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "pid": (-1, 1.5, True, "1", None, 2**63),
     "written_at": (math.nan, math.inf, -1, True, "soon", None),
     "devices": (1, None, "GPU-1", {}, [None], [[]], [{}]),
-    "cells": ("1", [1], [{}], [{"started_at": 1, "ended_at": -1}]),
+    "cells": (
+        "1",
+        [1],
+        [{}],
+        [{"started_at": 1, "ended_at": -1}],
+        [{"started_at": 1, "devices": [{"device_id": "GPU-1"}]}],
+    ),
     "rss_bytes": (-1,),
     "torch_state": ("confused",),
 }
@@ -179,6 +233,18 @@ def test_an_older_minor_version_lacks_fields() -> None:
     oldest = ("schema_version", "pid", "written_at", "period_s", "package_version")
     report = KernelReport.from_json(json.dumps({name: FIELDS[name] for name in oldest}).encode())
     assert (report.rss_bytes, report.devices, report.cells) == (None, (), ())
+
+
+def test_runs_of_a_kernel_that_does_not_tell_their_memory() -> None:
+    fields = {**FIELDS, "schema_version": [1, 0], "cells": [{"started_at": 1.0, "ended_at": 2.0}]}
+    (run,) = KernelReport.from_json(json.dumps(fields).encode()).cells
+    assert (run.code_crc32, run.rss_change_bytes, run.devices) == (None, None, ())
+
+
+def test_the_change_of_resident_memory_is_known_once_the_run_has_ended() -> None:
+    run = VALID.cells[0]
+    assert run.rss_change_bytes == 1
+    assert dataclasses.replace(run, rss_end_bytes=None).rss_change_bytes is None
 
 
 @pytest.mark.parametrize("version", [[SCHEMA_MAJOR + 1, 0], [0, 9], [], None, 1, "1.0"])

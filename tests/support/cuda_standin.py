@@ -51,6 +51,7 @@ class StandInGpu:
         self.reserved_bytes = 0
         self.requested_bytes: dict[str, int] = {}
         self.peak_allocated_bytes = 0
+        self.total_allocated_bytes = 0
         self.peak_reserved_bytes = 0
         self.ooms = 0
         self.alloc_retries = 0
@@ -67,6 +68,7 @@ class StandInGpu:
             "current_device": lambda: 0,
             "get_allocator_backend": lambda: "native",
             "memory_stats_as_nested_dict": self._stats,
+            "reset_peak_memory_stats": self._reset_peak,
             "get_device_properties": self._properties,
             "empty_cache": self.empty_cache,
         }
@@ -114,6 +116,7 @@ class StandInGpu:
             raise ValueError(f"there is a {name!r}")
         self.blocks[name] = block
         self.requested_bytes[name] = size_bytes
+        self.total_allocated_bytes += block
         self.peak_allocated_bytes = max(self.peak_allocated_bytes, self.allocated_bytes)
         return name
 
@@ -152,6 +155,8 @@ class StandInGpu:
     def _stats(self, device: Any = None) -> dict[str, Any]:  # noqa: ARG002 - torch's signature
         allocated = _figure(self.allocated_bytes, self.peak_allocated_bytes)
         requested = sum(self.requested_bytes.values())
+        total = self.total_allocated_bytes
+        allocated["all"].update(allocated=total, freed=total - self.allocated_bytes)
         return {
             "allocated_bytes": allocated,
             "active_bytes": allocated,
@@ -161,6 +166,10 @@ class StandInGpu:
             "num_alloc_retries": self.alloc_retries,
             "num_ooms": self.ooms,
         }
+
+    def _reset_peak(self, device: Any = None) -> None:  # noqa: ARG002 - torch's signature
+        self.peak_allocated_bytes = self.allocated_bytes
+        self.peak_reserved_bytes = self.reserved_bytes
 
     def _properties(self, device: Any = None) -> Any:  # noqa: ARG002 - torch's signature
         prefix, _, bare = self._device.uuid.decode().partition("-")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 from jupyter_vram.model.device import HOST_ID, Device, DeviceSample, ProcessSample
-from jupyter_vram.model.kernel_report import CellRun
+from jupyter_vram.model.kernel_report import CellDevice, CellRun
 from jupyter_vram.model.notice import Notice
 from jupyter_vram.model.snapshot import (
     DeviceView,
@@ -24,6 +25,7 @@ from jupyter_vram.model.wire import (
     DEVICE_COLUMNS,
     SCHEMA_VERSION,
     TickBuilder,
+    cell_object,
     snapshot_message,
     snapshot_object,
 )
@@ -38,8 +40,29 @@ EXPLORE = "7c2e9a44-91f0-4b0e-8a53-d20c5f3b6e22"
 CONSOLE = "e41d08b9-6a7c-4d52-b6de-91b7c04f5a33"
 
 TRAINING_CELLS = (
-    CellRun(execution_count=1, started_at=NOW - 40, ended_at=NOW - 34.5),
-    CellRun(execution_count=2, started_at=NOW - 12),
+    CellRun(
+        execution_count=1,
+        started_at=NOW - 40,
+        ended_at=NOW - 34.5,
+        code_crc32=zlib.crc32(b"model = build()"),
+        rss_start_bytes=310 * MIB,
+        rss_end_bytes=2_210 * MIB,
+        devices=(
+            CellDevice(
+                device_id=GPU_0,
+                start_bytes=0,
+                end_bytes=2_048 * MIB,
+                peak_bytes=2_560 * MIB,
+                peak_exact=True,
+            ),
+        ),
+    ),
+    CellRun(
+        execution_count=2,
+        started_at=NOW - 12,
+        code_crc32=zlib.crc32(b"train(model)"),
+        rss_start_bytes=2_210 * MIB,
+    ),
 )
 
 
@@ -202,7 +225,20 @@ def later(figures_only: bool) -> Snapshot:
     )
     kernels: tuple[KernelView, ...] = (grown, before.kernels[1])
     if not figures_only:
-        ended = dataclasses.replace(TRAINING_CELLS[1], ended_at=NOW + 0.8)
+        ended = dataclasses.replace(
+            TRAINING_CELLS[1],
+            ended_at=NOW + 0.8,
+            rss_end_bytes=2_205 * MIB,
+            devices=(
+                CellDevice(
+                    device_id=GPU_0,
+                    start_bytes=2_048 * MIB,
+                    end_bytes=8_192 * MIB,
+                    peak_bytes=10_000 * MIB,
+                    peak_exact=False,
+                ),
+            ),
+        )
         grown = dataclasses.replace(grown, state="idle", cells=(TRAINING_CELLS[0], ended))
         console = KernelView(
             kernel_id=CONSOLE,
@@ -335,7 +371,7 @@ def history() -> dict[str, Any]:
                     "reserved_free": [None, 2_560 * MIB, 2_560 * MIB],
                     "context": [None, 512 * MIB, 512 * MIB],
                 },
-                "cells": [dataclasses.asdict(cell) for cell in TRAINING_CELLS],
+                "cells": [cell_object(cell) for cell in TRAINING_CELLS],
             },
             EXPLORE: {
                 "name": "explore.ipynb",
