@@ -2,6 +2,7 @@ import { dashboardPlugin } from './plugins/dashboard';
 import { focusPlugin } from './plugins/focus';
 import { modelPlugin } from './plugins/model';
 import { panelPlugin } from './plugins/panel';
+import { reportPlugin } from './plugins/report';
 import { settingsPlugin } from './plugins/settings';
 import { statusPlugin } from './plugins/status';
 
@@ -13,5 +14,6 @@ export default [
   focusPlugin,
   panelPlugin,
   dashboardPlugin,
-  statusPlugin
+  statusPlugin,
+  reportPlugin
 ];

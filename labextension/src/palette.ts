@@ -35,6 +35,36 @@ const NOTEBOOKS: Record<ThemeKind, string[]> = {
   dark: ['#2bbf9b', '#dd8fbb', '#d8c74a', '#7cc8f0', '#f08a50', '#a996e6']
 };
 
+/** The categories of a recording: activations, which mostly make the peak, have the accent. */
+const CATEGORIES: Record<ThemeKind, Record<string, string>> = {
+  light: {
+    parameter: '#5d6b7e',
+    buffer: '#878d96',
+    gradient: '#00866a',
+    'optimizer state': '#c17d11',
+    activation: '#1a5fb4',
+    input: '#2f8fbf',
+    temporary: '#b5568f',
+    unknown: '#8d7a5c'
+  },
+  dark: {
+    parameter: '#8593a8',
+    buffer: '#747b86',
+    gradient: '#2bbf9b',
+    'optimizer state': '#e0a030',
+    activation: '#62a0ea',
+    input: '#7cc8f0',
+    temporary: '#dd8fbb',
+    unknown: '#a39274'
+  }
+};
+
+export function categoryColor(name: string, theme: ThemeKind): string {
+  const colors = CATEGORIES[theme];
+  const known = Object.prototype.hasOwnProperty.call(colors, name) ? colors[name] : undefined;
+  return known ?? colors.unknown!;
+}
+
 /**
  * A kernel keeps its colour as long as the page lives, whatever comes and goes beside it. A new one
  * gets the colour that has been out of sight for longest: those of ended kernels before any shown.

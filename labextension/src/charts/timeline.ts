@@ -3,14 +3,11 @@ import { amount, inUnit } from '../format';
 import { ISeries } from '../owners';
 import { Unit } from '../tokens';
 import { ICellRun, IHistory } from '../wire';
+import { escaped } from './escaped';
+import { IThemeLook } from './look';
 
-/** What the theme gives to a chart. */
-export interface IChartLook {
-  text: string;
-  grid: string;
-  background: string;
-  accent: string;
-  fontFamily: string;
+/** What the theme gives to a timeline. */
+export interface IChartLook extends IThemeLook {
   color: (series: ISeries) => string;
 }
 
@@ -190,13 +187,4 @@ function labels(
     });
   }
   return annotations;
-}
-
-/** Plotly reads a little HTML in labels; a notebook's name must stay text. */
-function escaped(text: string): string {
-  return text
-    .replace(/&/g, '&amp;')
-    .replace(/</g, '&lt;')
-    .replace(/>/g, '&gt;')
-    .replace(/%\{/g, '% {');
 }

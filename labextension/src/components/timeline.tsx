@@ -1,18 +1,13 @@
 import * as React from 'react';
+import { themeLook } from '../charts/look';
 import { IChartLook, ITimeline, timelineFigure } from '../charts/timeline';
 import { loadPlotly, Plotly } from '../charts/plotly';
 import { currentTheme, palette } from '../palette';
 
 function lookOf(node: HTMLElement): IChartLook {
-  const style = getComputedStyle(node);
   const theme = currentTheme();
-  const variable = (name: string) => style.getPropertyValue(name).trim();
   return {
-    text: variable('--jp-ui-font-color1') || '#000',
-    grid: variable('--jp-border-color2') || '#ccc',
-    background: variable('--jp-layout-color1') || '#fff',
-    accent: palette.color('allocated', null, theme),
-    fontFamily: variable('--jp-ui-font-family') || 'sans-serif',
+    ...themeLook(node),
     color: series => palette.color(series.kind, series.kernelId, theme)
   };
 }
