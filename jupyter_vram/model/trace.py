@@ -105,6 +105,8 @@ class Owner:
     ``batch["input_ids"]``, ``losses[0]``."""
     through_graph: bool = False
     """It is not the tensor itself: its autograd graph keeps the block."""
+    module: str = ""
+    """Path of the module that a parameter, buffer, gradient or optimizer state belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +153,12 @@ class Trace:
     blocks: Blocks
     contexts: tuple[Context, ...] = ()
     owners: tuple[Owner, ...] = ()
+    modules: tuple[Module, ...] = ()
+    """All that are named here, with their classes."""
     phases: tuple[PhaseSpan, ...] = ()
     allocator: AllocatorFigures | None = None
+    exact: bool = True
+    """False where something in between was not seen, so that the peak is a lower bound."""
     truncated: bool = False
     """The ring of events was too small: the oldest are missing, and what they allocated counts as
     existing before."""

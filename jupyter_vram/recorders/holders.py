@@ -1,0 +1,277 @@
+"""Who holds which tensor now: modules, optimizers, and the user's variables, by name.
+
+It looks, and keeps nothing alive: what it returns are addresses, sizes and names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+import types
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from jupyter_vram.model.trace import Owner
+from jupyter_vram.model.units import Category
+
+MAX_OBJECTS = 50_000
+"""Objects of the namespace that are looked into."""
+MAX_DEPTH = 6
+MAX_GRAPH_NODES = 200_000
+_SCALARS = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType)
+_CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+
+
+class Storage(NamedTuple):
+    """Memory behind a tensor."""
+
+    device: str
+    address: int
+    size_bytes: int
+
+
+class Held(NamedTuple):
+    """A storage, what it is, and who holds it."""
+
+    storage: Storage
+    identity: Category | None
+    owner: Owner | None
+
+
+@dataclasses.dataclass(slots=True)
+class Holders:
+    """All storages that live now, and the graphs that live."""
+
+    held: dict[tuple[str, int], Held]
+    """By device and address."""
+    graph_owners: dict[int, Owner]
+    """Autograd's sequence number of a node that is alive → whose graph it belongs to."""
+    module_names: dict[int, tuple[str, str]]
+    """id of a module → its path (from the variable's name) and class."""
+    names: dict[int, str]
+    """id of a parameter or an optimizer → its name."""
+
+
+def storage_of(tensor: Any) -> Storage | None:
+    """The storage of a tensor; ``None`` for those that have none (meta, fake, sparse)."""
+    try:
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        device = tensor.device
+    except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
+        return None
+    if not address or not size or device.type == "meta":
+        return None
+    index = "" if device.index is None or device.type == "cpu" else f":{device.index}"
+    return Storage(f"{device.type}{index}", address, size)
+
+
+def find_holders(namespace: Mapping[str, object]) -> Holders:
+    """Look at all tensors, modules and optimizers that Python knows.
+
+    `namespace`: the user's variables. Names that begin with ``_`` come last, as IPython's own.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return Holders({}, {}, {}, {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # looking at a deprecated property is not the user's call
+        return _Search(torch, namespace).run()
+
+
+class _Search:
+    def __init__(self, torch: Any, namespace: Mapping[str, object]) -> None:
+        self.torch = torch
+        self.namespace = namespace
+        self.held: dict[tuple[str, int], Held] = {}
+        self.graph_owners: dict[int, Owner] = {}
+        self.module_names: dict[int, tuple[str, str]] = {}
+        self.names: dict[int, str] = {}
+        self.graph_budget = MAX_GRAPH_NODES
+
+    def run(self) -> Holders:
+        tensors, modules, optimizers = self._known_to_gc()
+        named = list(self._walk_namespace())
+        names = {id(value): name for name, value in reversed(named)}
+        tensor_type = self.torch.Tensor
+        # Outermost first: a module that another contains has that one's name.
+        inner = {id(child) for module in modules for child in module._modules.values()}  # noqa: SLF001
+        module_type = self.torch.nn.Module
+        in_variables = [(name, value) for name, value in named if isinstance(value, module_type)]
+        for name, module in in_variables:
+            self._add_module(name, module)
+        for module in sorted(modules, key=lambda module: id(module) in inner):
+            self._add_module(type(module).__name__, module)
+        for optimizer in optimizers:
+            self._add_optimizer(names.get(id(optimizer), type(optimizer).__name__), optimizer)
+        for name, value in named:
+            if isinstance(value, tensor_type):
+                self._add(value, None, Owner(name))
+                self._add_grad(value, f"{name}.grad")
+                self._add_graph(name, value)
+        for tensor in tensors:
+            self._add(tensor, None, None)
+        return Holders(self.held, self.graph_owners, self.module_names, self.names)
+
+    def _known_to_gc(self) -> tuple[list[Any], list[Any], list[Any]]:
+        tensor_type, module_type = self.torch.Tensor, self.torch.nn.Module
+        optimizer_type = self.torch.optim.Optimizer
+        kinds: dict[type, int] = {}
+        found: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        for value in gc.get_objects():
+            kind = type(value)
+            which = kinds.get(kind)
+            if which is None:
+                which = next(
+                    (
+                        at
+                        for at, base in enumerate((tensor_type, module_type, optimizer_type))
+                        if issubclass(kind, base)
+                    ),
+                    -1,
+                )
+                kinds[kind] = which
+            if which >= 0 and (which != 1 or "_parameters" in value.__dict__):
+                found[which].append(value)
+        return found
+
+    # --- what is what ------------------------------------------------------------------------
+
+    def _add(self, tensor: Any, identity: Category | None, owner: Owner | None) -> None:
+        storage = storage_of(tensor)
+        if storage is None:
+            return
+        key = (storage.device, storage.address)
+        known = self.held.get(key)
+        if known is None:
+            self.held[key] = Held(storage, identity, owner)
+        elif known.owner is None or (known.identity is None and identity is not None):
+            self.held[key] = Held(storage, identity or known.identity, owner or known.owner)
+
+    def _add_module(self, name: str, module: Any) -> None:
+        for path, inner in module.named_modules(prefix=name):
+            if id(inner) in self.module_names:
+                continue
+            self.module_names[id(inner)] = (path, type(inner).__name__)
+            for key, parameter in inner._parameters.items():  # noqa: SLF001
+                if parameter is not None:
+                    full = f"{path}.{key}"
+                    self.names.setdefault(id(parameter), full)
+                    self._add(parameter, "parameter", Owner(full, module=path))
+                    self._add_grad(parameter, f"{full}.grad", path)
+            for key, buffer in inner._buffers.items():  # noqa: SLF001
+                if buffer is not None:
+                    self._add(buffer, "buffer", Owner(f"{path}.{key}", module=path))
+
+    def _add_grad(self, tensor: Any, name: str, module: str = "") -> None:
+        try:
+            grad = tensor.grad if tensor.is_leaf else None
+        except (RuntimeError, AttributeError):
+            return
+        if grad is not None:
+            self._add(grad, "gradient", Owner(name, module=module))
+
+    def _add_optimizer(self, name: str, optimizer: Any) -> None:
+        self.names[id(optimizer)] = name
+        for number, group in enumerate(getattr(optimizer, "param_groups", ())):
+            for position, parameter in enumerate(group.get("params", ())):
+                fallback = f"{name}.param_groups[{number}]['params'][{position}]"
+                parameter_name = self.names.get(id(parameter), fallback)
+                module = parameter_name.rpartition(".")[0]
+                self._add(parameter, "parameter", Owner(parameter_name, module=module))
+                self._add_grad(parameter, f"{parameter_name}.grad", module)
+                state = optimizer.state.get(parameter, {})
+                for key, value in state.items() if isinstance(state, dict) else ():
+                    full = f"{name}.state[{parameter_name}]['{key}']"
+                    for tensor in _tensors(value, self.torch.Tensor):
+                        self._add(tensor, "optimizer state", Owner(full, module=module))
+
+    def _add_graph(self, name: str, tensor: Any) -> None:
+        try:
+            root = tensor.grad_fn
+        except RuntimeError:
+            return
+        if root is None:
+            return
+        owner = Owner(name, through_graph=True)
+        pending, seen = [root], {root}
+        while pending and self.graph_budget > 0:
+            node = pending.pop()
+            self.graph_budget -= 1
+            number = getattr(node, "_sequence_nr", int)()
+            if number in self.graph_owners:
+                continue  # and so is all below it
+            self.graph_owners[number] = owner
+            for inner, _ in node.next_functions:
+                if inner is not None and inner not in seen:
+                    seen.add(inner)
+                    pending.append(inner)
+
+    # --- the user's variables ------------------------------------------------------------------
+
+    def _walk_namespace(self) -> Iterator[tuple[str, Any]]:
+        """Names and values of the tensors, modules and optimizers that variables reach."""
+        torch = self.torch
+        wanted = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
+        names = sorted(
+            self.namespace,
+            key=lambda name: (name.startswith("_") or name in ("Out", "In"), len(name)),
+        )
+        level: list[tuple[str, Any]] = [(name, self.namespace[name]) for name in names]
+        seen = {id(self.namespace)}
+        budget = MAX_OBJECTS
+        for _ in range(MAX_DEPTH):
+            deeper: list[tuple[str, Any]] = []
+            for name, value in level:
+                if isinstance(value, (*_SCALARS, *_CODE)) or id(value) in seen:
+                    continue
+                seen.add(id(value))
+                budget -= 1
+                if budget < 0:
+                    return
+                if isinstance(value, wanted):
+                    yield name, value
+                else:
+                    deeper.extend(_parts(name, value, budget))
+            level = deeper
+
+
+def _tensors(value: Any, tensor_type: type) -> Iterator[Any]:
+    if isinstance(value, tensor_type):
+        yield value
+    elif hasattr(value, "__tensor_flatten__"):
+        inner, _ = value.__tensor_flatten__()
+        yield from (getattr(value, name) for name in inner)
+
+
+def _parts(name: str, value: Any, most: int) -> Iterable[tuple[str, Any]]:
+    """What a container or an object holds, with the expression that reaches it."""
+    if isinstance(value, dict):
+        items = list(value.items())[:most]
+        return [(f"{name}[{_short(key)}]", inner) for key, inner in items]
+    if isinstance(value, (list, tuple)):
+        named = getattr(value, "_fields", None)
+        if named and len(named) == len(value):
+            return [(f"{name}.{key}", inner) for key, inner in zip(named, value, strict=True)]
+        return [(f"{name}[{index}]", inner) for index, inner in enumerate(value[:most])]
+    if isinstance(value, (set, frozenset)):
+        return [(f"one of {name}", inner) for inner in list(value)[:most]]
+    if isinstance(value, types.GeneratorType):
+        frame = value.gi_frame
+        local = dict(frame.f_locals) if frame is not None else {}
+        return [(f"{key} in {name}", inner) for key, inner in local.items()]
+    # Not `vars`: a class may define __dict__ or __getattr__, and this runs no code of the user's.
+    try:
+        fields = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return ()
+    if not isinstance(fields, dict) or len(fields) > most:
+        return ()
+    return [(f"{name}.{key}", inner) for key, inner in list(fields.items())]
+
+
+def _short(key: object) -> str:
+    text = repr(key) if isinstance(key, (str, int, float, bool)) else type(key).__name__
+    return text if len(text) <= 40 else f"{text[:37]}…"

@@ -1,0 +1,205 @@
+"""Around a cell: starts what records it, stops it on every way out, and tells what happened.
+
+start()   look at all tensors that live · start torch's profiler · trace the cell's lines
+stop()    stop both · look again · join: changes, places, holders → a trace per device
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from itertools import chain
+from types import FrameType
+from typing import Any
+
+from jupyter_vram.errors import TorchMissingError
+from jupyter_vram.model.cell_code import CellCode
+from jupyter_vram.model.trace import (
+    NONE,
+    CellSource,
+    Context,
+    Line,
+    Module,
+    Recording,
+    Trace,
+)
+from jupyter_vram.recorders.cell_tracer import CellTracer
+from jupyter_vram.recorders.holders import Holders, find_holders
+from jupyter_vram.recorders.profiler_walk import Change, Columns, Place, Walk, phase_spans, walk
+from jupyter_vram.recorders.session import Session, enter
+from jupyter_vram.recorders.trace_builder import Scene, build
+from jupyter_vram.sources.torch_profiler import ProfilerSession, quiet, torch_if_installed
+
+NO_TORCH = (
+    "jupyter_vram records what PyTorch allocates, and PyTorch is not installed in this kernel's"
+    " environment: the cell ran without a recording. Install it: pip install torch"
+)
+TAKEN_OVER = (
+    "The cell ran torch's own profiler, of which there is only one: it took over, so what happened"
+    " in between is not known. Start and end are what was alive then; the peak is only the larger"
+    " of the two."
+)
+DEBUGGED = (
+    "A debugger or a coverage tool traces this kernel, so the lines of the cell are not known."
+)
+
+
+class Recorder:
+    """Records what this process allocates through torch, from `start` to `stop`. Once only.
+
+    All threads' allocations count; lines and modules are those of the thread that calls `start`.
+    """
+
+    def __init__(
+        self,
+        *,
+        cell: CellCode | None = None,
+        namespace: Mapping[str, object] | None = None,
+        labels: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """`cell`: whose lines are told apart. `namespace`: the user's variables, which give
+        tensors their names. `labels`: file names of earlier cells' code → ``In [3]``."""
+        self._cell = cell
+        self._namespace = {} if namespace is None else namespace
+        self._labels = {} if labels is None else labels
+        self._name = name
+        self._session: Session | None = None
+        self._pieces: list[ProfilerSession | None] = []
+
+    def start(self, frame: FrameType | None = None) -> None:
+        """Begin. `frame`: a frame of the user's that runs already.
+
+        Raises:
+            TorchMissingError: PyTorch is not installed.
+            RecordingError: torch's profiler is on, or another thread records.
+        """
+        quiet()
+        torch = torch_if_installed()
+        if torch is None:
+            raise TorchMissingError(NO_TORCH)
+        self._torch: Any = torch
+        self._before = find_holders(self._namespace)
+        self._frame_file = frame.f_code.co_filename if frame is not None else None
+        self._start_ns = time.time_ns()
+        self._session = enter(torch, self._label, self._pieces, frame)
+
+    def abandon(self) -> None:
+        """End without a word, whatever happened."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.leave(self._pieces)
+
+    def stop(self, error: str | None = None) -> Recording:
+        """End, and tell. `error`: how the recorded code ended, if not well."""
+        session, self._session = self._session, None
+        assert session is not None, "start() comes first, and stop() once"
+        session.leave(self._pieces)
+        end_ns = time.time_ns()
+        after = find_holders(self._namespace)
+        tracer = session.tracer
+        walked = walk(
+            chain.from_iterable(piece.events() for piece in self._pieces if piece is not None),
+            Columns(*tracer.lines.columns()),
+            Columns(*tracer.modules.columns()),
+            int(self._torch.autograd._get_sequence_nr()),  # noqa: SLF001
+        )
+        scene = Scene(
+            recorder="cpu",
+            start_ns=self._start_ns,
+            end_ns=end_ns,
+            before=self._before,
+            after=after,
+            sightings=session.sightings.seen,
+            roots=walked.roots,
+            root_calls=tracer.root_spans,
+            phases=phase_spans(walked, tracer.root_spans),
+            context=_Places(tracer, self._cell, after, self._before).context,
+            exact=None not in self._pieces,
+        )
+        cell = self._cell
+        return Recording(
+            traces=_traces(walked.changes, scene),
+            source=CellSource(cell.text, cell.execution_count) if cell is not None else None,
+            name=self._name,
+            error=error,
+            notes=self._notes(session, walked),
+        )
+
+    def _notes(self, session: Session, walked: Walk) -> tuple[str, ...]:
+        notes = []
+        if not session.traces_lines:
+            notes.append(DEBUGGED)
+        if None in self._pieces:
+            notes.append(TAKEN_OVER)
+        if walked.other_thread_bytes:
+            notes.append(
+                f"Other threads allocated {walked.other_thread_bytes} bytes in all: their lines"
+                " are not known."
+            )
+        return tuple(notes)
+
+    def _label(self, filename: str) -> str | None:
+        if self._cell is not None and filename in self._cell.filenames:
+            return ""
+        label = self._labels.get(filename)
+        if label is None and filename == self._frame_file:
+            return os.path.basename(filename)  # noqa: PTH119 - not always a path
+        return label
+
+
+def _traces(changes: list[Change], scene: Scene) -> tuple[Trace, ...]:
+    by_device: dict[str, list[Change]] = {"cpu": []}
+    for device, _ in scene.before.held:
+        by_device.setdefault(device, [])
+    for change in sorted(changes, key=lambda change: change.time_ns):
+        by_device.setdefault(change.device, []).append(change)
+    return tuple(
+        build(device, found, scene, bytes_kind="tensor" if device == "cpu" else "block")
+        for device, found in by_device.items()
+    )
+
+
+class _Places:
+    """Rows of the tracer's tables → contexts as a user reads them."""
+
+    def __init__(
+        self, tracer: CellTracer, cell: CellCode | None, after: Holders, before: Holders
+    ) -> None:
+        self._tracer = tracer
+        self._offset = cell.line_offset if cell is not None else 0
+        self._names = {**before.module_names, **after.module_names}
+        self._lines: dict[int, tuple[Line, ...]] = {NONE: ()}
+        self._modules: dict[int, Module | None] = {NONE: None}
+
+    def context(self, place: Place) -> Context:
+        return Context(
+            lines=self._line(place.line),
+            module=self._module(place.module),
+            op=place.op,
+            phase=place.phase,
+        )
+
+    def _line(self, row: int) -> tuple[Line, ...]:
+        known = self._lines.get(row)
+        if known is None:
+            caller, label, number = self._tracer.line_table[row]
+            if not label:
+                number += self._offset
+            known = self._lines[row] = (*self._line(caller), Line(label, number))
+        return known
+
+    def _module(self, row: int) -> Module | None:
+        if row in self._modules:
+            return self._modules[row]
+        caller, module_id, class_name = self._tracer.module_table[row]
+        named = self._names.get(module_id)
+        if named is not None and named[1] == class_name:
+            module = Module(*named)
+        else:
+            outer = self._module(caller)
+            path = f"{outer.path}.{class_name}" if outer is not None else class_name
+            module = Module(path, class_name)
+        self._modules[row] = module
+        return module

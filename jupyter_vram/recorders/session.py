@@ -1,0 +1,113 @@
+"""What recordings of one thread share, since torch has one profiler and a thread one tracer.
+
+A recording within another cuts the profiler's session in two: what happened in each piece belongs
+to all recordings that were open then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from jupyter_vram.errors import RecordingError
+from jupyter_vram.recorders.cell_tracer import CellTracer
+from jupyter_vram.recorders.sightings import Sightings
+from jupyter_vram.sources.torch_profiler import ProfilerSession
+
+ALREADY_PROFILED = (
+    "torch's profiler is already on in this kernel, and there is only one: stop it"
+    " (torch.profiler.profile.stop(), or leave its `with` block), then record."
+)
+OTHER_THREAD = (
+    "Another thread of this kernel is recording, and torch has one profiler: wait until it has"
+    " ended."
+)
+
+_lock = threading.Lock()
+_current: Session | None = None
+
+
+class Session:
+    """The one session of this process: its profiler, its tracer, and the pieces of time."""
+
+    def __init__(self, torch: Any, label: Callable[[str], str | None]) -> None:
+        self.thread = threading.get_ident()
+        self.sightings = Sightings(torch)
+        self.tracer = CellTracer(
+            label,
+            module_call=self.sightings.module_call,
+            on_root=self.sightings.on_root,
+            watched=self.sightings.watched(),
+        )
+        self.traces_lines = False
+        self._open: list[list[ProfilerSession | None]] = []
+        self._profiler: ProfilerSession | None = None
+
+    def join(self, pieces: list[ProfilerSession | None], frame: FrameType | None) -> None:
+        """Record into `pieces` from now on. A piece that another profiler took over is ``None``."""
+        first = not self._open
+        self._end_piece()
+        self._open.append(pieces)
+        self._begin_piece()
+        if first:
+            self.traces_lines = self.tracer.start()
+        if frame is not None and self.traces_lines and first:
+            self.tracer.adopt(frame)
+
+    def leave(self, pieces: list[ProfilerSession | None]) -> None:
+        """Record into `pieces` no more; the last one to leave ends the session."""
+        if len(self._open) == 1:
+            self.tracer.stop()
+        self._end_piece()
+        self._open = [other for other in self._open if other is not pieces]
+        if self._open:
+            self._begin_piece()
+        else:
+            _forget(self)
+
+    def _begin_piece(self) -> None:
+        # While a profiler of the user's is on, nothing is known.
+        self._profiler = None if ProfilerSession.is_active() else ProfilerSession()
+        if self._profiler is not None:
+            self._profiler.start()
+
+    def _end_piece(self) -> None:
+        if not self._open:
+            return
+        profiler, self._profiler = self._profiler, None
+        ended = profiler if profiler is not None and profiler.stop() else None
+        for pieces in self._open:
+            pieces.append(ended)
+
+
+def enter(
+    torch: Any,
+    label: Callable[[str], str | None],
+    pieces: list[ProfilerSession | None],
+    frame: FrameType | None,
+) -> Session:
+    """The session of this thread, begun if there is none, recording into `pieces`.
+
+    Raises:
+        RecordingError: torch's profiler is on, or another thread records.
+    """
+    global _current
+    with _lock:
+        session = _current
+        if session is None:
+            if ProfilerSession.is_active():
+                raise RecordingError(ALREADY_PROFILED)
+            session = Session(torch, label)
+        elif session.thread != threading.get_ident():
+            raise RecordingError(OTHER_THREAD)
+        session.join(pieces, frame)
+        _current = session
+    return session
+
+
+def _forget(session: Session) -> None:
+    global _current
+    if _current is session:
+        _current = None

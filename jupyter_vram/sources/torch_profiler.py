@@ -1,0 +1,152 @@
+"""torch's profiler, for memory: the only caller of its private switches.
+
+It records operations and allocations without Python stacks, shapes or a dispatch mode: compiled
+functions stay compiled, and a cell of millions of Python calls costs nothing more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+MARKER = "jupyter_vram"
+"""The name of an operation with which the recording thread makes itself known."""
+
+
+class OpEvent(NamedTuple):
+    """An operation begins. `depth` is 0 for one that no other contains."""
+
+    depth: int
+    name: str
+    start_ns: int
+    end_ns: int
+    sequence: int
+    """Of autograd: of the node that a forward operation may create, or that a backward one runs;
+    -1 if it does neither."""
+    is_backward: bool
+    is_user: bool
+    """A `record_function` range, not an operation."""
+    thread: int
+
+
+class MemoryEvent(NamedTuple):
+    """Bytes come (`change_bytes` > 0) or go."""
+
+    depth: int
+    time_ns: int
+    change_bytes: int
+    address: int
+    device: str
+    thread: int
+
+
+def quiet() -> None:
+    """Keep the profiler's library from writing two lines to stderr at each recording.
+
+    It reads its level once, when torch is imported: later, this does nothing.
+    """
+    if "torch" not in sys.modules:
+        os.environ.setdefault("KINETO_LOG_LEVEL", "6")
+
+
+def torch_if_installed() -> Any | None:
+    """torch, imported if need be; ``None`` where it is not installed."""
+    if "torch" not in sys.modules:
+        try:
+            import torch  # noqa: F401
+        except ImportError:
+            return None
+    return sys.modules["torch"]
+
+
+class ProfilerSession:
+    """One recording. torch has one session per process: see `is_active`."""
+
+    def __init__(self) -> None:
+        import torch
+        from torch._C import _profiler
+
+        self._torch: Any = torch
+        self._types: Any = _profiler
+        self._result: Any = None
+
+    @staticmethod
+    def is_active() -> bool:
+        """Whether a session (the user's, or ours) is on in this thread."""
+        import torch
+
+        return bool(torch.autograd._profiler_enabled())  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def start(self) -> None:
+        """Begin to record."""
+        autograd = self._torch.autograd
+        config = autograd.ProfilerConfig(
+            autograd.ProfilerState.KINETO,
+            False,  # shapes
+            True,  # memory
+            False,  # stacks
+            False,  # flops
+            False,  # modules
+            self._types._ExperimentalConfig(),  # noqa: SLF001
+        )
+        activities = {autograd.ProfilerActivity.CPU}
+        autograd._prepare_profiler(config, activities)  # noqa: SLF001
+        autograd._enable_profiler(config, activities)  # noqa: SLF001
+        with autograd.profiler.record_function(MARKER):
+            pass
+
+    def stop(self) -> bool:
+        """End; ``False`` if another session took over or ended ours, and nothing is known."""
+        if not self.is_active():
+            return False
+        try:
+            self._result = self._torch.autograd._disable_profiler()  # noqa: SLF001
+        except RuntimeError:
+            return False
+        return True
+
+    def events(self) -> Iterator[OpEvent | MemoryEvent]:
+        """Parents before children, by time within each thread."""
+        types = self._types
+        op, memory = types._EventType.TorchOp, types._EventType.Allocation  # noqa: SLF001
+        backward, user = (
+            types.RecordScope.BACKWARD_FUNCTION,
+            types.RecordScope.USER_SCOPE,
+        )
+        roots = self._result.experimental_event_tree()
+        pending = [(0, root) for root in reversed(roots)]
+        while pending:
+            depth, event = pending.pop()
+            tag = event.tag
+            if tag == memory:
+                fields = event.extra_fields
+                device = fields.device
+                index = "" if device.type == "cpu" else f":{device.index or 0}"
+                yield MemoryEvent(
+                    depth,
+                    event.start_time_ns,
+                    fields.alloc_size,
+                    fields.ptr or 0,
+                    f"{device.type}{index}",
+                    event.start_tid,
+                )
+                continue
+            if tag == op:
+                fields = event.extra_fields
+                scope = fields.scope
+                yield OpEvent(
+                    depth,
+                    event.name,
+                    event.start_time_ns,
+                    event.end_time_ns,
+                    fields.sequence_number,
+                    scope == backward,
+                    scope == user,
+                    event.start_tid,
+                )
+                depth += 1
+            children = event.children
+            if children:
+                pending.extend((depth, child) for child in reversed(children))
