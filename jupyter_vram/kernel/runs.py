@@ -23,3 +23,10 @@ def count_of_next(shell: InteractiveShell) -> int | None:
     history = shell.history_manager
     stored = 0 if history is None else len(history.input_hist_raw)
     return stored if stored in (shell.execution_count, shell.execution_count - 1) else None
+
+
+def count_of_running(shell: InteractiveShell) -> int | None:
+    """The number of the run that goes on, whose input is stored."""
+    history = shell.history_manager
+    latest = 0 if history is None else len(history.input_hist_raw) - 1
+    return latest if latest in (shell.execution_count, shell.execution_count - 1) else None

@@ -1,0 +1,117 @@
+"""What stands after ``%%vram`` and ``%vram``: options, and for the latter a statement."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass
+
+from IPython.core.error import UsageError
+
+from jupyter_vram.model.report_data import DIMENSIONS, By
+
+OPTIONS_USAGE = """\
+  --name N       Keep the report under this name, for --compare.
+  --device D     Report on this device (cpu, cuda, cuda:1); else on the one that was used most.
+  --no-plot      Leave the timeline out.
+  --detail BY    What the report opens with: line, module, category or op.
+  --save FILE    Write the report to a file as well; its ending says in which format.
+  --compare N    Show the differences to the report of this name.
+  --as VAR       Bind the report to this variable."""
+USAGE = f"""\
+%%vram [options]            Record the cell: its peak, its timeline, and whose the bytes were.
+%vram [options] STATEMENT   Record one statement.
+
+{OPTIONS_USAGE}"""
+
+_WORD = re.compile(r"""\s*(?P<name>--[^\s=]*)(?P<equals>=?)""")
+_VALUE = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>\S+))(?=\s|$)""")
+_DEVICE = re.compile(r"(cpu|cuda(:\d+)?)\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a recording is asked for. Each is a wish of the user's; ``None``: none was made."""
+
+    name: str | None = None
+    device: str | None = None
+    plot: bool = True
+    detail: By | None = None
+    save: str | None = None
+    """A path, as written."""
+    compare: str | None = None
+    variable: str | None = None
+
+
+_VALUED = ("--name", "--device", "--detail", "--save", "--compare", "--as")
+_NO_PLOT = "--no-plot"
+
+
+def parse_options(text: str) -> Options:
+    """Read the rest of a ``%%vram`` line. Raises `UsageError`, which tells the usage."""
+    options, rest = split_options(text)
+    if rest:
+        raise _usage_error(f"%%vram takes options only, not {rest!r}")
+    return options
+
+
+def split_options(text: str) -> tuple[Options, str]:
+    """The options at the beginning of a line, and what comes after, untouched but for its ends.
+
+    Raises `UsageError`, which tells the usage.
+    """
+    given: dict[str, str] = {}
+    plot = True
+    position = 0
+    while word := _WORD.match(text, position):
+        name, position = word["name"], word.end()
+        if name == "--" and not word["equals"]:
+            break  # as everywhere: no options from here on
+        if name == _NO_PLOT and not word["equals"]:
+            plot = False
+            continue
+        if name not in _VALUED:
+            raise _usage_error(f"%vram knows no option {name}")
+        value = _VALUE.match(text, position)
+        if value is None or (value["bare"] or "").startswith("--"):
+            raise _usage_error(f"{name} needs a value")
+        if name in given:
+            raise _usage_error(f"{name} stands twice")
+        given[name], position = value[value.lastgroup or "bare"], value.end()
+        if not given[name]:
+            raise _usage_error(f"{name} needs a value that is not empty")
+    options = Options(
+        name=given.get("--name"),
+        device=_device(given.get("--device")),
+        plot=plot,
+        detail=_detail(given.get("--detail")),
+        save=given.get("--save"),
+        compare=given.get("--compare"),
+        variable=_variable(given.get("--as")),
+    )
+    return options, text[position:].strip()
+
+
+def _detail(value: str | None) -> By | None:
+    for dimension in DIMENSIONS:
+        if value == dimension:
+            return dimension
+    if value is not None:
+        raise _usage_error(f"--detail is one of {', '.join(DIMENSIONS)}; {value!r} is none")
+    return None
+
+
+def _device(value: str | None) -> str | None:
+    if value is not None and not _DEVICE.match(value):
+        raise _usage_error(f"--device is cpu, cuda or, with an index, cuda:0; not {value!r}")
+    return value
+
+
+def _variable(value: str | None) -> str | None:
+    if value is not None and (not value.isidentifier() or keyword.iskeyword(value)):
+        raise _usage_error(f"--as needs a variable's name; {value!r} is none")
+    return value
+
+
+def _usage_error(problem: str) -> UsageError:
+    return UsageError(f"{problem}. Usage:\n\n{USAGE}")
