@@ -1,4 +1,8 @@
-"""See which notebook holds how much GPU memory, live.
+"""See which notebook holds how much GPU memory, live, and where every byte of a cell went.
+
+    with jupyter_vram.record() as recording:
+        train_step()
+    recording.report.peak_bytes
 
 Importing this package loads neither torch, numpy, plotly nor jupyter_server: what needs them is
 imported when it is first used.
@@ -6,6 +10,7 @@ imported when it is first used.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jupyter_vram._version import __version__
@@ -13,7 +18,42 @@ from jupyter_vram._version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["__version__", "load_ipython_extension", "unload_ipython_extension"]
+    from jupyter_vram.errors import VramError as VramError
+    from jupyter_vram.kernel.live import live as live
+    from jupyter_vram.kernel.recording import record as record
+    from jupyter_vram.report import Report as Report
+    from jupyter_vram.reports import last_report as last_report
+
+_HOMES = {
+    "Report": "jupyter_vram.report",
+    "VramError": "jupyter_vram.errors",
+    "last_report": "jupyter_vram.reports",
+    "live": "jupyter_vram.kernel.live",
+    "record": "jupyter_vram.kernel.recording",
+}
+"""Public name → the module that it is loaded from when it is first used."""
+
+__all__ = [
+    "Report",
+    "VramError",
+    "__version__",
+    "last_report",
+    "live",
+    "load_ipython_extension",
+    "record",
+    "unload_ipython_extension",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

@@ -3,7 +3,10 @@
     VramError
     ├── NvmlUnavailableError the NVIDIA library or driver can't be used now
     ├── ReportError          a kernel's report file is unreadable or of another kind
+    ├── SnapshotError        a file is no memory snapshot of torch, or a damaged one
     ├── HistoryError         a question the history can't answer
+    ├── RecordingError       a recording can't begin, or its report can't do what is asked
+    │   └── TorchMissingError  PyTorch is not installed where the cell runs
     └── BadRequestError      a request to the server that makes no sense (server.parameters)
 
 Each message is a sentence for a user: what is wrong, then what to do.
@@ -31,5 +34,17 @@ class ReportError(VramError):
     """A kernel's report could not be read: not JSON, not a report, or of a newer major schema."""
 
 
+class SnapshotError(VramError):
+    """A memory snapshot could not be read: not one, damaged, or made to do harm."""
+
+
 class HistoryError(VramError):
     """The history was asked for a device or span that it does not hold."""
+
+
+class RecordingError(VramError):
+    """A recording can't begin now, or its report can't do what is asked of it."""
+
+
+class TorchMissingError(RecordingError):
+    """PyTorch is not installed in the environment of this kernel."""

@@ -20,6 +20,7 @@ FLOORS = {
     "analysis": 3,
     "render": 4,
     "report": 4,
+    "reports": 4,
     "kernel": 5,
     "server": 5,
 }
