@@ -1,12 +1,14 @@
 """What loading does in a shell of IPython, and undoing it.
 
-In a Jupyter kernel: the report (`jupyter_vram.kernel.reporter`) and the magics; in a terminal,
-which no server knows, the magics only.
+The magics and, for ``%%vram``, what makes it a comment and records the cell
+(`jupyter_vram.kernel.cell_recording`); in a Jupyter kernel, the report as well
+(`jupyter_vram.kernel.reporter`): no server knows a terminal.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -14,13 +16,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_vram.kernel.cell_head import NAME
+from jupyter_vram.kernel.cell_recording import CellRecordings
 from jupyter_vram.kernel.cells import CellLog
-from jupyter_vram.kernel.magics import vram
+from jupyter_vram.kernel.magics.vram import vram_magic
 from jupyter_vram.kernel.reporter import Reporter
 from jupyter_vram.sources.report_file import report_path
+from jupyter_vram.sources.torch_profiler import quiet
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+_LOG_LEVEL = "KINETO_LOG_LEVEL"
 
 _loaded: weakref.WeakKeyDictionary[InteractiveShell, ExitStack] = weakref.WeakKeyDictionary()
 
@@ -30,10 +37,17 @@ def load(shell: InteractiveShell) -> None:
     if shell in _loaded:
         return
     with ExitStack() as undo:
-        _add_magic(shell, vram.NAME, vram.vram, undo)
+        magic = vram_magic(shell)
+        for kind in ("line", "cell"):
+            _add_magic(shell, kind, NAME, magic, undo)
         kernel_app = _kernel_app(shell)
         if kernel_app is not None:
             _report(shell, kernel_app, undo)
+        _quiet_torch(undo)
+        # The last to listen, so that it records the cell and not the others that listen.
+        recordings = CellRecordings(shell)
+        recordings.attach()
+        undo.callback(recordings.detach)
         _loaded[shell] = undo.pop_all()
 
 
@@ -42,6 +56,18 @@ def unload(shell: InteractiveShell) -> None:
     undo = _loaded.pop(shell, None)
     if undo is not None:
         undo.close()
+
+
+def _quiet_torch(undo: ExitStack) -> None:
+    """Before the user imports torch: see `torch_profiler.quiet`."""
+    before = os.environ.get(_LOG_LEVEL)
+    quiet()
+
+    def restore() -> None:
+        if before is None:
+            os.environ.pop(_LOG_LEVEL, None)
+
+    undo.callback(restore)
 
 
 def _report(shell: InteractiveShell, kernel_app: Any, undo: ExitStack) -> None:
@@ -71,19 +97,20 @@ def _kernel_app(shell: InteractiveShell) -> Any | None:
 
 
 def _add_magic(
-    shell: InteractiveShell, name: str, magic: Callable[[str], None], undo: ExitStack
+    shell: InteractiveShell, kind: str, name: str, magic: Callable[..., Any], undo: ExitStack
 ) -> None:
+    """`kind`: ``line`` or ``cell``."""
     manager: Any = shell.magics_manager
-    line_magics: dict[str, Any] = manager.magics["line"]
-    before = line_magics.get(name)
+    magics: dict[str, Any] = manager.magics[kind]
+    before = magics.get(name)
 
     def restore() -> None:
-        if line_magics.get(name) is not magic:
+        if magics.get(name) is not magic:
             return  # the user has put another in its place
         if before is None:
-            del line_magics[name]
+            del magics[name]
         else:
-            line_magics[name] = before
+            magics[name] = before
 
     undo.callback(restore)
-    line_magics[name] = magic
+    magics[name] = magic

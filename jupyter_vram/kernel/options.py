@@ -26,7 +26,7 @@ USAGE = f"""\
 
 _WORD = re.compile(r"""\s*(?P<name>--[^\s=]*)(?P<equals>=?)""")
 _VALUE = re.compile(r"""\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>\S+))(?=\s|$)""")
-_DEVICE = re.compile(r"(cpu|cuda(:\d+)?)\Z")
+_DEVICE = re.compile(r"(cpu|cuda(:\d+)?|\d+)\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def _detail(value: str | None) -> By | None:
 
 def _device(value: str | None) -> str | None:
     if value is not None and not _DEVICE.match(value):
-        raise _usage_error(f"--device is cpu, cuda or, with an index, cuda:0; not {value!r}")
+        raise _usage_error(f"--device is cpu, cuda, cuda:0 or just its index; not {value!r}")
     return value
 
 

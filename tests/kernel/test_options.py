@@ -18,6 +18,7 @@ from jupyter_vram.kernel.options import USAGE, Options, parse_options, split_opt
         ("--name 'my model'", Options(name="my model")),
         ('--save "my report.html" --no-plot', Options(save="my report.html", plot=False)),
         ("--device cpu", Options(device="cpu")),
+        ("--device 1", Options(device="1")),
         ("--device cuda:1 --detail op", Options(device="cuda:1", detail="op")),
         ("--compare first --as report", Options(compare="first", variable="report")),
         ("--as größe", Options(variable="größe")),
