@@ -1,4 +1,4 @@
-"""What a kernel pays: its main thread while the reporter runs, and importing the package."""
+"""What a kernel pays: its main thread while the reporter runs, each cell, importing the package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.results import Result, median_interval
+from benchmarks.results import Result, median_interval, percentile
 from support.kernels import Kernel, Kernels
 
 LOOPS = {
@@ -61,6 +61,29 @@ while time.perf_counter() - began[0] < 5:
     work()
 print(json.dumps((time.clock_gettime(clock) - began[1]) / (time.perf_counter() - began[0])))
 """
+# Beside the reporter, which each begin and end wakes.
+CELL = """
+import json, time
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult
+events = get_ipython().events.callbacks
+begin, = [c for c in events["pre_run_cell"] if c.__module__ == "jupyter_vram.kernel.cells"]
+end, = [c for c in events["post_run_cell"] if c.__module__ == "jupyter_vram.kernel.cells"]
+begin.__self__._open.clear()
+code = "model.train()\\n" * 100
+def cell():
+    info = ExecutionInfo(code, True, False, True, None)
+    result = ExecutionResult(info)
+    began = time.perf_counter()
+    begin(info)
+    middle = time.perf_counter()
+    end(result)
+    return middle - began + time.perf_counter() - middle
+times = []
+while len(times) < COUNT:
+    times.append(cell())
+    time.sleep(0.002)
+print(json.dumps(times))
+"""
 SLICE_S = 0.5
 """A report each is due in: the least of several slices is not one without any."""
 SLICES = 2
@@ -93,6 +116,9 @@ def measure(folder: Path, *, quick: bool) -> tuple[list[Result], dict[str, Any]]
                 note="what it can take from the main thread at most",
             ),
         ]
+    cells = cell_times(folder / "cells", 200 if quick else 2000)
+    results.append(cell_cost("begin and end of a cell, torch loaded, no GPU", cells))
+    raw["cell_s"] = cells
     imports = _imports(5 if quick else 20)
     own = [1e3 * (full - bare) for full, bare in imports]
     low, high = median_interval(own)
@@ -109,6 +135,34 @@ def measure(folder: Path, *, quick: bool) -> tuple[list[Result], dict[str, Any]]
         )
     )
     return results, {**raw, "import_s": imports}
+
+
+def cell_times(home: Path, count: int, before: str = "import torch", **env: str) -> list[float]:
+    """Seconds that the begin and the end of a cell take together, in a kernel that ran `before`."""
+    (home / "runtime").mkdir(parents=True)
+    env = {**os.environ, "JUPYTER_VRAM_KERNEL": "0", "IPYTHONDIR": str(home / "ipython"), **env}
+    kernels = Kernels(home, env)
+    try:
+        kernel = kernels.start()
+        kernel.run("%load_ext jupyter_vram")
+        kernel.run(before)
+        times = _printed(kernel, f"COUNT = {count}\n{CELL}")
+    finally:
+        kernels.stop()
+    assert isinstance(times, list)
+    return times
+
+
+def cell_cost(name: str, times: list[float]) -> Result:
+    """What nine of ten cells stay below."""
+    return Result(
+        part="kernel",
+        name=name,
+        value=1e3 * percentile(times, 90),
+        unit="ms",
+        goal=1.0,
+        note=f"90 % of {len(times)} stay below; median {1e3 * median(times):.2g} ms",
+    )
 
 
 def slower(name: str, percents: list[float]) -> Result:

@@ -1,3 +1,4 @@
+import { badgePlugin } from './plugins/badge';
 import { dashboardPlugin } from './plugins/dashboard';
 import { focusPlugin } from './plugins/focus';
 import { modelPlugin } from './plugins/model';
@@ -15,5 +16,6 @@ export default [
   panelPlugin,
   dashboardPlugin,
   statusPlugin,
-  reportPlugin
+  reportPlugin,
+  badgePlugin
 ];

@@ -47,6 +47,8 @@ function isKernels(value: unknown): boolean {
         typeof kernel.name === 'string' &&
         isTexts(kernel.paths) &&
         isFieldsList(kernel.cells) &&
+        // A server of an earlier version does not tell what runs did to memory.
+        kernel.cells.every(cell => cell.devices === undefined || isFieldsList(cell.devices)) &&
         isFieldsList(kernel.devices) &&
         kernel.devices.every(share => typeof share.id === 'string' && isFields(share.parts))
     )

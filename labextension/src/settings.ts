@@ -10,7 +10,9 @@ export const DEFAULT_SETTINGS: ISettings = {
   hiddenDevices: [],
   statusBar: 'worst',
   side: 'right',
-  openOnStart: false
+  openOnStart: false,
+  cellBadge: true,
+  cellBadgeThresholdMiB: 100
 };
 
 function numberIn(value: unknown, least: number, most: number, otherwise: number): number {
@@ -37,6 +39,13 @@ export function checkedSettings(written: Record<string, unknown>): ISettings {
     hiddenDevices: Array.isArray(hidden) ? hidden.filter(id => typeof id === 'string') : [],
     statusBar: oneOf(written.statusBar, ['worst', 'all', 'none'] as const, d.statusBar),
     side: oneOf(written.side, ['left', 'right'] as const, d.side),
-    openOnStart: written.openOnStart === true
+    openOnStart: written.openOnStart === true,
+    cellBadge: typeof written.cellBadge === 'boolean' ? written.cellBadge : d.cellBadge,
+    cellBadgeThresholdMiB: numberIn(
+      written.cellBadgeThresholdMiB,
+      0.1,
+      1e6,
+      d.cellBadgeThresholdMiB
+    )
   };
 }

@@ -27,6 +27,10 @@ export interface ISettings {
   statusBar: 'worst' | 'all' | 'none';
   side: 'left' | 'right';
   openOnStart: boolean;
+  /** Show at each executed cell what it did to memory. */
+  cellBadge: boolean;
+  /** On a machine without a GPU: the least change of resident memory that is shown. */
+  cellBadgeThresholdMiB: number;
 }
 
 /**

@@ -42,6 +42,23 @@ export interface ICellRun {
   ended_at: number | null;
 }
 
+export interface ICellDevice {
+  id: string;
+  start_bytes: number;
+  end_bytes: number;
+  peak_bytes: number;
+  /** Else it was only sampled. */
+  peak_exact: boolean;
+}
+
+/** A run among a kernel's latest: also what it did to memory, if the server tells. */
+export interface IKernelCell extends ICellRun {
+  code_crc32?: number | null;
+  rss_change_bytes?: number | null;
+  /** Those it touched, once it has ended. */
+  devices?: ICellDevice[];
+}
+
 export interface IKernelDevice {
   id: string;
   process_bytes: number | null;
@@ -64,7 +81,7 @@ export interface IKernel {
   reason: string | null;
   torch_state: string | null;
   rss_bytes: number | null;
-  cells: ICellRun[];
+  cells: IKernelCell[];
   devices: IKernelDevice[];
 }
 
