@@ -19,7 +19,7 @@ from jupyter_vram.model.units import Category
 MAX_OBJECTS = 50_000
 """Objects of the namespace that are looked into."""
 MAX_DEPTH = 6
-MAX_GRAPH_NODES = 200_000
+MAX_GRAPH_NODES = 50_000
 _SCALARS = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
@@ -90,6 +90,8 @@ class _Search:
         self.module_names: dict[int, tuple[str, str]] = {}
         self.names: dict[int, str] = {}
         self.graph_budget = MAX_GRAPH_NODES
+        self.seen_nodes: set[int] = set()
+        self.saved_names: dict[type, list[str]] = {}
 
     def run(self) -> Holders:
         tensors, modules, optimizers = self._known_to_gc()
@@ -106,13 +108,15 @@ class _Search:
             self._add_module(type(module).__name__, module)
         for optimizer in optimizers:
             self._add_optimizer(names.get(id(optimizer), type(optimizer).__name__), optimizer)
-        for name, value in named:
-            if isinstance(value, tensor_type):
-                self._add(value, None, Owner(name))
-                self._add_grad(value, f"{name}.grad")
-                self._add_graph(name, value)
+        variables = [(name, value) for name, value in named if isinstance(value, tensor_type)]
+        for name, value in variables:
+            self._add(value, _result(value), Owner(name))
+            self._add_grad(value, f"{name}.grad")
+        for name, value in variables:
+            self._add_graph(value, Owner(name, through_graph=True))
         for tensor in tensors:
-            self._add(tensor, None, None)
+            self._add_graph(tensor, None)
+            self._add(tensor, _result(tensor), None)
         return Holders(self.held, self.graph_owners, self.module_names, self.names)
 
     def _known_to_gc(self) -> tuple[list[Any], list[Any], list[Any]]:
@@ -139,7 +143,14 @@ class _Search:
 
     # --- what is what ------------------------------------------------------------------------
 
-    def _add(self, tensor: Any, identity: Category | None, owner: Owner | None) -> None:
+    def _add(
+        self,
+        tensor: Any,
+        identity: Category | None,
+        owner: Owner | None,
+        *,
+        only_new: bool = False,
+    ) -> None:
         storage = storage_of(tensor)
         if storage is None:
             return
@@ -147,8 +158,8 @@ class _Search:
         known = self.held.get(key)
         if known is None:
             self.held[key] = Held(storage, identity, owner)
-        elif known.owner is None or (known.identity is None and identity is not None):
-            self.held[key] = Held(storage, identity or known.identity, owner or known.owner)
+        elif not only_new and (known.owner is None or known.identity is None):
+            self.held[key] = Held(storage, known.identity or identity, known.owner or owner)
 
     def _add_module(self, name: str, module: Any) -> None:
         for path, inner in module.named_modules(prefix=name):
@@ -188,26 +199,44 @@ class _Search:
                     for tensor in _tensors(value, self.torch.Tensor):
                         self._add(tensor, "optimizer state", Owner(full, module=module))
 
-    def _add_graph(self, name: str, tensor: Any) -> None:
-        try:
-            root = tensor.grad_fn
-        except RuntimeError:
-            return
+    def _add_graph(self, tensor: Any, owner: Owner | None) -> None:
+        root = _graph(tensor)
         if root is None:
             return
-        owner = Owner(name, through_graph=True)
         pending, seen = [root], {root}
         while pending and self.graph_budget > 0:
             node = pending.pop()
-            self.graph_budget -= 1
             number = getattr(node, "_sequence_nr", int)()
-            if number in self.graph_owners:
+            if number in self.seen_nodes:
                 continue  # and so is all below it
-            self.graph_owners[number] = owner
+            self.seen_nodes.add(number)
+            self.graph_budget -= 1
+            if owner is not None:
+                self.graph_owners[number] = owner
+            for saved in self._saved(node):
+                self._add(saved, "activation", owner, only_new=True)
             for inner, _ in node.next_functions:
                 if inner is not None and inner not in seen:
                     seen.add(inner)
                     pending.append(inner)
+
+    def _saved(self, node: Any) -> Iterator[Any]:
+        """What a node keeps for backward, as it is: nothing is unpacked or computed again."""
+        kind = type(node)
+        names = self.saved_names.get(kind)
+        if names is None:
+            names = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+            self.saved_names[kind] = names
+        for name in names:
+            try:
+                values = getattr(node, name)
+            except RuntimeError:  # freed by backward
+                continue
+            for value in values if isinstance(values, (list, tuple)) else (values,):
+                # Since torch 2.12; before, a look would run the user's hooks.
+                kept = getattr(value, "data", None)
+                if isinstance(kept, self.torch.Tensor):
+                    yield kept
 
     # --- the user's variables ------------------------------------------------------------------
 
@@ -236,6 +265,18 @@ class _Search:
                 else:
                     deeper.extend(_parts(name, value, budget))
             level = deeper
+
+
+def _graph(tensor: Any) -> Any | None:
+    try:
+        return tensor.grad_fn
+    except (RuntimeError, AttributeError):
+        return None
+
+
+def _result(tensor: Any) -> Category | None:
+    """A tensor that autograd has made is what a forward left; any other may be anything."""
+    return None if _graph(tensor) is None else "activation"
 
 
 def _tensors(value: Any, tensor_type: type) -> Iterator[Any]:
