@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 from pathlib import Path
@@ -170,18 +171,21 @@ class Report:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Report) and self._data == other._data
 
-    def mime_bundle(self, *, plot: bool = True, by: By | None = None) -> dict[str, Any]:
+    def mime_bundle(self, *, plot: bool = True, by: By | None = None) -> dict[str, object]:
         """What a notebook shows and saves: our own mime type, HTML and text, 300 kB at most.
 
         Args:
             plot: with the time line.
-            by: the dimension that is open at first.
+            by: the dimension that is shown first.
         """
         from jupyter_vram.render.report_bundle import bundle
 
-        return bundle(self._data, plot=plot, by=by)
+        data = self._data if by is None else dataclasses.replace(self._data, detail=by)
+        return bundle(data, plot=plot)
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:  # noqa: ARG002
+    def _repr_mimebundle_(
+        self, include: object = None, exclude: object = None
+    ) -> dict[str, object]:  # noqa: ARG002
         return self.mime_bundle()
 
     # --- files -----------------------------------------------------------------------------------
@@ -218,7 +222,7 @@ class Report:
         if suffix == ".txt":
             return f"{self}\n".encode()
         if suffix == ".html":
-            from jupyter_vram.render.report_html import report_page
+            from jupyter_vram.render.report_page import report_page
 
             return report_page(self._data).encode()
         if self._trace is None:

@@ -183,6 +183,8 @@ class ReportData:
     """How the cell ended, if not well."""
     truncated: bool = False
     notes: tuple[str, ...] = ()
+    detail: By | None = None
+    """The dimension that the user asked for (``--detail``): it is shown first."""
 
     def rows(self, by: By) -> tuple[Row, ...]:
         """The parts of the peak, largest first; they add up to `peak_bytes`."""
