@@ -183,9 +183,7 @@ class Report:
         data = self._data if by is None else dataclasses.replace(self._data, detail=by)
         return bundle(data, plot=plot)
 
-    def _repr_mimebundle_(
-        self, include: object = None, exclude: object = None
-    ) -> dict[str, object]:  # noqa: ARG002
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, object]:
         return self.mime_bundle()
 
     # --- files -----------------------------------------------------------------------------------

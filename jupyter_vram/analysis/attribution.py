@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jupyter_vram.analysis.live import alive
-from jupyter_vram.model.report_data import By, Row
+from jupyter_vram.model.report_data import WITHIN, By, Row
 from jupyter_vram.model.trace import NONE, Context, Int8, Int64, Line, Trace
 from jupyter_vram.model.units import CATEGORIES
 
@@ -31,8 +31,11 @@ def cell_line(context: Context) -> Line | None:
 
 
 def line_name(context: Context) -> str:
-    """The innermost line of any cell or file of the user's."""
-    return str(context.lines[-1]) if context.lines else NO_LINE
+    """The innermost line of the cell, and what it called of the user's other cells or files."""
+    if not context.lines:
+        return NO_LINE
+    line, innermost = cell_line(context), context.lines[-1]
+    return str(innermost) if line in (None, innermost) else f"{line}{WITHIN}{innermost}"
 
 
 def module_path(context: Context) -> str:

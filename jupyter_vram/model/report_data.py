@@ -17,6 +17,9 @@ SCHEMA_MAJOR = 1
 SCHEMA_MINOR = 0
 
 By = Literal["category", "line", "module", "op"]
+WITHIN = " › "
+"""In the name of a row by line: "line 5 › In [1]:7" is what line 5 of the cell allocated in a
+function that another cell defines."""
 DIMENSIONS: tuple[By, ...] = ("category", "line", "module", "op")
 
 

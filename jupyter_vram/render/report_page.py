@@ -16,7 +16,7 @@ _PAGE = """<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 </head>
-<body style="font-family: system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem">
+<body style="font-family: system-ui, sans-serif; max-width: 70rem; margin: auto; padding: 1rem">
 {body}
 </body>
 </html>

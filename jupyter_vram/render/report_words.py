@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from jupyter_vram.model.report_data import Allocator, Change, Comparison, Kept, ReportData, Row
+from jupyter_vram.model.report_data import (
+    WITHIN,
+    Allocator,
+    Change,
+    Comparison,
+    Kept,
+    ReportData,
+    Row,
+)
 from jupyter_vram.render.text import format_bytes
 
 MINUS = "\u2212"
@@ -124,7 +132,7 @@ def before_rows(data: ReportData) -> tuple[Row, ...]:
     """The rows by line that are not beside a line of the source: what was there before, and code
     outside the cell. With the source's lines they add up to the peak."""
     shown = {f"line {line.number}" for line in data.source}
-    return tuple(row for row in data.by_line if row.name not in shown)
+    return tuple(row for row in data.by_line if row.name.partition(WITHIN)[0] not in shown)
 
 
 def origin(kept: Kept) -> str:
