@@ -133,14 +133,14 @@ class EventCollector:
 
     def extend(self, events: list[Any]) -> None:
         """Append events. Raises `SnapshotError` for what is none."""
-        for start in range(0, len(events), CHUNK):
-            try:
+        try:
+            for start in range(0, len(events), CHUNK):
                 self._add(events[start : start + CHUNK])
-            except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
-                raise SnapshotError(
-                    "The snapshot holds an event that torch would not have written"
-                    f" ({type(error).__name__}: {str(error)[:100]}): the file is damaged."
-                ) from error
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
+            raise SnapshotError(
+                "The snapshot holds an event that torch would not have written"
+                f" ({type(error).__name__}: {str(error)[:100]}): the file is damaged."
+            ) from error
 
     def columns(self) -> EventColumns:
         """All events so far."""
@@ -221,7 +221,7 @@ def collect(
     *,
     consume: bool = False,
     max_items: int | None = None,
-    read: Callable[[list[Any]], EventColumns | None] = lambda events: None,
+    read: Callable[[list[Any]], EventColumns | None] | None = None,
 ) -> Snapshot:
     """torch's snapshot (or a bare list of its segments) → `Snapshot`.
 
@@ -244,7 +244,7 @@ def collect(
     segments, blocks = _segments(raw["segments"], budget)
     columns = []
     for trace in traces:
-        known = read(trace)
+        known = read(trace) if read else None
         if known is None:
             budget.spend(len(trace))
             collector = EventCollector(consume=consume)

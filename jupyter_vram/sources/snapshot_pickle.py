@@ -1,5 +1,5 @@
-"""Reads a memory snapshot that `torch.cuda.memory._dump_snapshot` wrote, or the HTML page that torch's
-viewer made of one. No code runs: a snapshot needs no class, so none is given.
+"""Reads a memory snapshot that `torch.cuda.memory._dump_snapshot` wrote, or the HTML page that
+torch's viewer made of one. No code runs: a snapshot needs no class, so none is given.
 
 While the unpickler reads, events that are complete are taken into columns and emptied, so that a
 million of them never exist at once.
@@ -84,7 +84,7 @@ class _Unpickler(pickle.Unpickler):
             " memory snapshot of torch, and it was not opened."
         )
 
-    def persistent_load(self, pid: Any) -> Any:
+    def persistent_load(self, pid: Any) -> Any:  # noqa: ARG002 pickle's name
         raise SnapshotError("This pickle refers to data elsewhere: it is no memory snapshot.")
 
 
@@ -97,7 +97,7 @@ def _load(file: BinaryIO, size: int) -> Snapshot:
             raise
         except MemoryError as error:
             raise SnapshotError("There is not enough memory to read this snapshot.") from error
-        except Exception as error:  # noqa: BLE001 unpickling damaged bytes raises nearly anything
+        except Exception as error:  # damaged bytes raise nearly anything
             raise SnapshotError(
                 f"This is no memory snapshot of torch, or a damaged one ({type(error).__name__}:"
                 f" {str(error)[:100]})."
@@ -118,8 +118,8 @@ def _no_collection() -> Iterator[None]:
 
 
 class _Source:
-    """The file as the unpickler reads it: never beyond its end, and with a look at what it has built
-    so far each time it asks for more."""
+    """The file as the unpickler reads it: never beyond its end, and with a look at what it has
+    built so far each time it asks for more."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
@@ -177,12 +177,13 @@ class _Source:
     def _find(self) -> None:
         """The list of events that is being filled. The unpickler's memo holds it."""
         self._look_at = self._at + max(_LOOK_EVERY_BYTES, self._at // 4)
-        for value in self._unpickler.memo.copy().values():
+        memo: dict[int, object] = dict(self._unpickler.memo.copy())
+        for value in memo.values():
             if (
-                type(value) is list
+                isinstance(value, list)
                 and id(value) not in self._collectors
                 and len(value) >= CHUNK // 2
-                and type(value[-1]) is dict
+                and isinstance(value[-1], dict)
                 and "action" in value[-1]
             ):
                 self._events = value

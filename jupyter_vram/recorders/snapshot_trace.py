@@ -1,0 +1,470 @@
+"""A memory snapshot → a `Trace` per device.
+
+* ``allocated`` falls when a free is requested; the address is taken until it has completed.
+* What was live at first is what is live at the end less what the events changed. So a ring that
+  lost its oldest events still gives true totals.
+* Sizes are block bytes, as `torch.cuda.memory_allocated` counts them: see `block_sizes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jupyter_vram.model.trace import NONE, AllocatorFigures, Blocks, Int64, PhaseSpan, Trace
+from jupyter_vram.model.units import RecorderKind
+from jupyter_vram.recorders import block_sizes
+from jupyter_vram.recorders.context_timeline import ContextTimeline
+from jupyter_vram.recorders.snapshot_contexts import ContextTable
+from jupyter_vram.sources import snapshot_events as se
+from jupyter_vram.sources.snapshot_events import EventColumns, Snapshot
+
+MAX_SPANS = 500
+NO_TIMES = (
+    "This recording is of a torch that noted no times: the time axis counts events, one nanosecond"
+    " for each."
+)
+NO_EVENTS = (
+    "The snapshot holds no events: torch.cuda.memory._record_memory_history() was not on. Only what"
+    " was live at its end is known."
+)
+RING_FULL = (
+    "The history's ring was too small: its oldest events are missing, and what they allocated"
+    " counts as existing before. The peak is that of the events kept."
+)
+RING_ROUND = (
+    "The history holds {events} events, a round number, and frees blocks that it does not allocate:"
+    " its ring was probably full, and what it lost counts as existing before."
+)
+BEGINS_LATE = (
+    "{count} blocks were there before the first event: the recording began then, or its ring was"
+    " full; a snapshot does not say which."
+)
+MISSING = (
+    "{count} changes don't fit the history around them (some kinds of events were not recorded, or"
+    " came out of order); the bytes live at the end are right, the way there is less so."
+)
+GRAPHS = (
+    "{mib} MiB are reserved in private pools (CUDA graphs): a graph's replay leaves no events, and"
+    " its pool keeps its highest mark."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceOptions:
+    """How to read a snapshot. All times are nanoseconds since the epoch."""
+
+    recorder: RecorderKind = "snapshot"
+    start_ns: int | None = None
+    """Events before it count as having been."""
+    end_ns: int | None = None
+    max_entries: int | None = None
+    """Of the ring, where known: a trace of that many events has lost some."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the user calls a source, by its file name: ``{"/tmp/ipykernel_1/2.py": "In [3]"}``."""
+    before: Snapshot | None = None
+    """Taken at the start: gives the true sizes of what was there before."""
+    contexts: ContextTimeline | None = None
+    """What ran when, for events without a Python stack."""
+
+
+DEFAULTS = TraceOptions()
+
+
+def traces_from_snapshot(snapshot: Snapshot, options: TraceOptions = DEFAULTS) -> tuple[Trace, ...]:
+    """A trace of each device that held memory or has events, by ordinal."""
+    used = set(snapshot.segments.device.tolist())
+    used.update(i for i, trace in enumerate(snapshot.traces) if len(trace))
+    return tuple(_DeviceTrace(snapshot, device, options).trace() for device in sorted(used))
+
+
+@dataclass(slots=True)
+class _Pairs:
+    """Allocations and frees, matched by address. All are positions in a device's events."""
+
+    alloc: Int64
+    """Allocations, in order."""
+    free: Int64
+    """By allocation: where it ended; `NONE`: it did not."""
+    release: Int64
+    """By allocation: where its address was free again; `NONE`: it was not."""
+    before_free: Int64
+    """Frees of blocks that were there before."""
+    before_release: Int64
+    """By these: where the address was free again."""
+    lone_release: Int64
+    """Completions of frees that were requested before the first event."""
+    unmatched: int
+
+
+def _pair(events: EventColumns) -> _Pairs:
+    chosen = np.flatnonzero(events.action <= se.FREE_COMPLETED)
+    address = events.address[chosen]
+    order = np.argsort(address, kind="stable")
+    at, address = chosen[order], address[order]
+    action = events.action[at]
+    n = len(at)
+    same = np.zeros(n, np.bool_)
+    same[1:] = address[1:] == address[:-1]
+    previous = np.full(n, NONE, np.int8)
+    previous[1:] = np.where(same[1:], action[:-1], NONE)
+    following = np.full(n, NONE, np.int8)
+    following[:-1] = np.where(same[1:], action[1:], NONE)
+
+    is_alloc = action == se.ALLOC
+    is_free = action == se.FREE_REQUESTED
+    is_done = action == se.FREE_COMPLETED
+    ends = (is_free | is_done) & (previous == se.ALLOC)
+    after_end = is_done & (previous == se.FREE_REQUESTED)
+
+    next_at = np.full(n, NONE, np.int64)
+    next_at[:-1] = at[1:]
+    second_at = np.full(n, NONE, np.int64)
+    second_at[:-2] = at[2:]
+    next_ends = np.zeros(n, np.bool_)
+    next_ends[:-1] = ends[1:]
+    next_done = np.zeros(n, np.bool_)
+    next_done[:-1] = after_end[1:]
+    second_done = np.zeros(n, np.bool_)
+    second_done[:-2] = after_end[2:]
+    next_is_completion = np.zeros(n, np.bool_)
+    next_is_completion[:-1] = is_done[1:]
+
+    # An allocation at an address in use: the free between was not recorded.
+    overtaken = is_alloc & (following == se.ALLOC)
+    free = np.where(next_ends | overtaken, next_at, NONE)
+    release = np.where(
+        next_ends & (next_is_completion | overtaken),
+        next_at,
+        np.where(next_ends & second_done, second_at, NONE),
+    )
+    release = np.where(overtaken, next_at, release)
+    first_free = is_free & ~same
+    before_release = np.where(next_done, next_at, NONE)
+    unmatched = (is_free | is_done) & same & ~ends & ~after_end
+
+    allocs = np.flatnonzero(is_alloc)
+    by_time = np.argsort(at[allocs], kind="stable")
+    allocs = allocs[by_time]
+    befores = np.flatnonzero(first_free)
+    befores = befores[np.argsort(at[befores], kind="stable")]
+    return _Pairs(
+        alloc=at[allocs],
+        free=free[allocs],
+        release=release[allocs],
+        before_free=at[befores],
+        before_release=before_release[befores],
+        lone_release=at[is_done & ~same],
+        unmatched=int(unmatched.sum()) + int(overtaken.sum()),
+    )
+
+
+class _DeviceTrace:
+    def __init__(self, snapshot: Snapshot, device: int, options: TraceOptions) -> None:
+        self._snapshot = snapshot
+        self._device = device
+        self._options = options
+        self._notes: list[str] = []
+        self._rounding = block_sizes.Rounding(snapshot.settings)
+        events = snapshot.traces[device] if device < len(snapshot.traces) else None
+        if events is None:
+            events = se.EventCollector().columns()
+        self._ring = len(events)
+        self._timed = bool(len(events)) and bool((events.time_us != se.NO_TIME).all())
+        if options.start_ns is not None and self._timed:
+            events = events.rows(events.time_us * 1000 >= options.start_ns // 1000 * 1000)
+        self._events = events
+        segments, blocks = snapshot.segments, snapshot.blocks
+        self._own = np.flatnonzero(segments.device == device)
+        mine = segments.device[blocks.segment] == device
+        self._live_rows = np.flatnonzero(mine & (blocks.state == se.ACTIVE))
+        self._held_rows = np.flatnonzero(mine & (blocks.state != se.INACTIVE))
+        self._idle_rows = np.flatnonzero(mine & (blocks.state == se.INACTIVE))
+
+    def trace(self) -> Trace:
+        events, blocks = self._events, self._snapshot.blocks
+        pairs = _pair(events)
+        n_alloc, n_freed = len(pairs.alloc), len(pairs.before_free)
+
+        # Live at the end: blocks in the segments, each by its last allocation or from before.
+        live_address = blocks.address[self._live_rows]
+        open_rows = np.flatnonzero(pairs.free == NONE)
+        open_address = events.address[pairs.alloc[open_rows]]
+        live_sorted = np.argsort(live_address, kind="stable")
+        found = np.searchsorted(live_address[live_sorted], open_address)
+        found = np.minimum(found, max(len(live_address) - 1, 0))
+        held = np.zeros(len(open_rows), np.bool_)
+        if len(live_address):
+            held = live_address[live_sorted][found] == open_address
+        live_row = live_sorted[found[held]] if len(live_address) else np.empty(0, np.int64)
+        from_before = np.ones(len(live_address), np.bool_)
+        from_before[live_row] = False
+        stayed = self._live_rows[from_before]
+
+        # Allocated, not freed, and yet not there: its free was not recorded.
+        lost = open_rows[~held] if len(self._own) else np.empty(0, np.int64)
+        free = pairs.free.copy()
+        end_position = len(events)
+        free[lost] = end_position
+
+        requested = np.concatenate(
+            [
+                events.size_bytes[pairs.alloc],
+                events.size_bytes[pairs.before_free],
+                blocks.requested_bytes[stayed],
+            ]
+        )
+        sizes = np.concatenate(
+            [
+                self._sizes(pairs, stayed),
+                self._sizes_before(pairs.before_free),
+                blocks.size_bytes[stayed],
+            ]
+        )
+        if len(live_address):
+            sizes[open_rows[held]] = blocks.size_bytes[self._live_rows[live_row]]
+
+        total = len(sizes)
+        alloc_rows = np.arange(n_alloc)
+        freed_rows = np.flatnonzero(free != NONE)
+        before_rows = np.arange(n_alloc, n_alloc + n_freed)
+        position = np.concatenate([pairs.alloc, free[freed_rows], pairs.before_free])
+        row = np.concatenate([alloc_rows, freed_rows, before_rows])
+        # At one position, what ends comes before what begins.
+        rank = position * 2
+        rank[:n_alloc] += 1
+        order = np.argsort(rank, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        alloc_event = np.full(total, NONE, np.int64)
+        free_event = np.full(total, NONE, np.int64)
+        alloc_event[:n_alloc] = place[:n_alloc]
+        free_event[freed_rows] = place[n_alloc : n_alloc + len(freed_rows)]
+        free_event[before_rows] = place[n_alloc + len(freed_rows) :]
+        change = sizes[row]
+        change[n_alloc:] *= -1
+
+        time_ns, start_ns, end_ns = self._times()
+        event_time = np.append(time_ns, end_ns)[position[order]]
+        table, context = self._contexts(pairs, time_ns)
+        self._tell(pairs, len(lost))
+        full_context = np.full(total, NONE, np.int32)
+        full_context[:n_alloc] = context
+        return Trace(
+            recorder=self._options.recorder,
+            bytes_kind="block",
+            device=f"cuda:{self._device}",
+            start_ns=start_ns,
+            end_ns=end_ns,
+            time_ns=event_time,
+            change_bytes=change[order],
+            block=row[order].astype(np.int32),
+            blocks=Blocks(
+                size_bytes=sizes,
+                requested_bytes=requested,
+                alloc_event=alloc_event,
+                free_event=free_event,
+                context=full_context,
+                identity=np.full(total, NONE, np.int8),
+                owner=np.full(total, NONE, np.int32),
+                within_op=np.zeros(total, np.bool_),
+                saved=np.zeros(total, np.bool_),
+            ),
+            contexts=table.contexts,
+            phases=_spans(table, context, time_ns[pairs.alloc], end_ns),
+            allocator=self._figures(),
+            truncated=self._truncated(pairs),
+            notes=tuple(self._notes),
+        )
+
+    def _times(self) -> tuple[Int64, int, int]:
+        """Per event, and the recording's start and end."""
+        options, n = self._options, len(self._events)
+        if self._timed:
+            times = np.maximum.accumulate(self._events.time_us) * 1000
+        else:
+            first = options.start_ns or 0
+            times = np.arange(first, first + n, dtype=np.int64)
+        start = options.start_ns if options.start_ns is not None else int(times[0]) if n else 0
+        end = options.end_ns if options.end_ns is not None else int(times[-1]) if n else start
+        end = max(end, start, int(times[-1]) if n else start)
+        return np.maximum(times, start), start, end
+
+    def _sizes(self, pairs: _Pairs, stayed: Int64) -> Int64:
+        """Block bytes of each allocation of the trace."""
+        events = self._events
+        sizes = self._rounding.round(events.size_bytes[pairs.alloc])
+        if bool(self._snapshot.settings.get("expandable_segments", False)):
+            return sizes
+        large = sizes > block_sizes.SMALL_BYTES
+        segment_events = (events.action == se.SEGMENT_ALLOC) | (events.action == se.SEGMENT_FREE)
+        if not large.any() or not (len(self._own) or segment_events.any()):
+            return sizes
+        before = events.address[pairs.before_free]
+        waiting = events.address[pairs.lone_release]
+        blocks = self._snapshot.blocks
+        pending = self._held_rows[blocks.state[self._held_rows] == se.WAITING]
+        unseen = np.setdiff1d(
+            blocks.address[pending], np.concatenate([events.address[pairs.alloc], before])
+        )
+        starts = np.concatenate([blocks.address[stayed], before, waiting, unseen])
+        kinds, places, amounts, when = [], [], [], []
+
+        def add(kind: int, at: Int64, amount: Int64 | None = None) -> None:
+            kinds.append(np.full(len(at), kind, np.int64))
+            places.append(events.address[at])
+            amounts.append(np.zeros(len(at), np.int64) if amount is None else amount)
+            when.append(at)
+
+        large_rows = np.flatnonzero(large)
+        released = pairs.release[large_rows]
+        add(block_sizes.TAKE, pairs.alloc[large_rows], sizes[large_rows])
+        add(block_sizes.RELEASE, released[released != NONE])
+        add(block_sizes.RELEASE, pairs.before_release[pairs.before_release != NONE])
+        add(block_sizes.RELEASE, pairs.lone_release)
+        opened = np.flatnonzero(events.action == se.SEGMENT_ALLOC)
+        closed = np.flatnonzero(events.action == se.SEGMENT_FREE)
+        add(block_sizes.OPEN, opened, events.size_bytes[opened])
+        add(block_sizes.CLOSE, closed, events.size_bytes[closed])
+        order = np.argsort(np.concatenate(when), kind="stable")
+        steps = zip(
+            np.concatenate(kinds)[order].tolist(),
+            np.concatenate(places)[order].tolist(),
+            np.concatenate(amounts)[order].tolist(),
+            strict=True,
+        )
+        sizes[large] = block_sizes.replay(
+            starts.tolist(),
+            self._first_ends(opened, closed),
+            steps,
+            max_split_bytes=self._rounding.max_split_bytes,
+        )
+        return sizes
+
+    def _first_ends(self, opened: Int64, closed: Int64) -> list[int]:
+        """Where segments ended before the first event: those of the end, less what came since, and
+        what went since."""
+        events, segments = self._events, self._snapshot.segments
+        first: dict[int, int] = {}
+        for row in self._own.tolist():
+            address = int(segments.address[row])
+            first[address] = address + int(segments.size_bytes[row])
+        changes = sorted([*opened.tolist(), *closed.tolist()], reverse=True)
+        for at in changes:
+            address, size = int(events.address[at]), int(events.size_bytes[at])
+            if events.action[at] == se.SEGMENT_ALLOC:
+                first.pop(address, None)
+            else:
+                first[address] = address + size
+        return list(first.values())
+
+    def _sizes_before(self, freed: Int64) -> Int64:
+        """Of blocks from before that were freed: by a snapshot at the start, else rounded."""
+        events, before = self._events, self._options.before
+        sizes = self._rounding.round(events.size_bytes[freed])
+        if before is None or not len(freed):
+            return sizes
+        mine = before.segments.device[before.blocks.segment] == self._device
+        rows = np.flatnonzero(mine & (before.blocks.state == se.ACTIVE))
+        if not len(rows):
+            return sizes
+        address = before.blocks.address[rows]
+        order = np.argsort(address)
+        at = np.minimum(np.searchsorted(address[order], events.address[freed]), len(rows) - 1)
+        hit = address[order][at] == events.address[freed]
+        return np.where(hit, before.blocks.size_bytes[rows[order[at]]], sizes)
+
+    def _contexts(self, pairs: _Pairs, time_ns: Int64) -> tuple[ContextTable, NDArray[np.int32]]:
+        """Per allocation: the row of its context."""
+        events, timeline = self._events, self._options.contexts
+        table = ContextTable(self._options.labels)
+        stack = events.stack[pairs.alloc]
+        by_stack = np.full(len(events.stacks) + 1, NONE, np.int32)
+        for row in np.unique(stack).tolist():
+            frames = events.stacks[row] if row != se.NO_STACK else ()
+            by_stack[row] = table.of_stack(frames)
+        context = by_stack[stack]
+        if timeline is not None and timeline.contexts and self._timed:
+            own = np.array([bool(c.lines) for c in table.contexts] or [False], np.bool_)
+            bare = np.flatnonzero(~own[context])
+            told = timeline.at(time_ns[pairs.alloc[bare]])
+            rows = np.array([table.row(known) for known in timeline.contexts], np.int32)
+            context[bare[told != NONE]] = rows[told[told != NONE]]
+        return table, context
+
+    def _figures(self) -> AllocatorFigures | None:
+        events, snapshot = self._events, self._snapshot
+        sizes = snapshot.segments.size_bytes[self._own]
+        reserved = int(sizes.sum())
+        if not len(self._own) and not len(events):
+            return None
+        grows = (events.action == se.SEGMENT_ALLOC) | (events.action == se.SEGMENT_MAP)
+        shrinks = (events.action == se.SEGMENT_FREE) | (events.action == se.SEGMENT_UNMAP)
+        change = np.where(grows, events.size_bytes, 0) - np.where(shrinks, events.size_bytes, 0)
+        # Backwards from the end, so that a full ring gives true figures, too.
+        later = int(change.sum()) - np.cumsum(change)
+        peak = max(reserved, int((reserved - later).max(initial=0)))
+        if len(events):
+            peak = max(peak, reserved - int(change.sum()))
+        rows = self._idle_rows
+        segment = snapshot.blocks.segment[rows]
+        blocks_in = np.bincount(snapshot.blocks.segment, minlength=len(snapshot.segments.device))
+        split = (blocks_in[segment] > 1) & ~snapshot.segments.expandable[segment]
+        private = int(sizes[snapshot.segments.private[self._own]].sum())
+        if private:
+            self._notes.append(GRAPHS.format(mib=round(private / (1 << 20))))
+        return AllocatorFigures(
+            reserved_bytes=reserved,
+            peak_reserved_bytes=peak if len(events) else None,
+            inactive_split_bytes=int(snapshot.blocks.size_bytes[rows][split].sum()),
+            private_pool_bytes=private,
+            ooms=int((events.action == se.OOM).sum()) if len(events) else None,
+        )
+
+    def _truncated(self, pairs: _Pairs) -> bool:
+        options, early = self._options, len(pairs.before_free) + len(pairs.lone_release)
+        if options.max_entries is not None:
+            if self._ring < options.max_entries or len(self._events) < self._ring:
+                return False
+            self._notes.append(RING_FULL)
+            return True
+        if not early:
+            return False
+        if self._ring >= 1000 and self._ring % 1000 == 0 and len(self._events) == self._ring:
+            self._notes.append(RING_ROUND.format(events=self._ring))
+            return True
+        if options.recorder == "snapshot":
+            self._notes.append(BEGINS_LATE.format(count=early))
+        return False
+
+    def _tell(self, pairs: _Pairs, lost: int) -> None:
+        if not self._ring:
+            self._notes.append(NO_EVENTS)
+        elif not self._timed:
+            self._notes.append(NO_TIMES)
+        if pairs.unmatched + lost:
+            self._notes.append(MISSING.format(count=pairs.unmatched + lost))
+
+
+def _spans(
+    table: ContextTable, context: NDArray[np.int32], time_ns: Int64, end_ns: int
+) -> tuple[PhaseSpan, ...]:
+    """Runs of one phase, as far as stacks tell; each lasts until the next begins."""
+    phases = [known.phase for known in table.contexts]
+    kinds = sorted(set(phases) - {"other"})
+    if not kinds or not len(context):
+        return ()
+    code = np.array([kinds.index(p) if p != "other" else NONE for p in phases], np.int32)
+    per_event = code[context]
+    told = np.flatnonzero(per_event != NONE)
+    starts = told[np.flatnonzero(np.diff(per_event[told], prepend=NONE))]
+    if not len(starts) or len(starts) > MAX_SPANS:
+        return ()
+    last = np.append(told[np.searchsorted(told, starts[1:]) - 1], told[-1])
+    return tuple(
+        PhaseSpan(kinds[per_event[first]], int(time_ns[first]), min(int(time_ns[end]), end_ns))
+        for first, end in zip(starts.tolist(), last.tolist(), strict=True)
+    )
