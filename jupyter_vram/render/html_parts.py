@@ -20,7 +20,7 @@ RULE = "1px solid rgba(128,128,128,.3)"
 TABLE = "border-collapse:collapse;width:100%;margin:0;font-size:inherit;border:none;color:inherit"
 CELL = "padding:2px 8px 2px 0;text-align:left;vertical-align:top;font-weight:normal"
 FIGURE = (
-    "padding:2px 0 2px 8px;text-align:right;vertical-align:top;white-space:nowrap;"
+    "padding:2px 0 2px 12px;text-align:right;vertical-align:top;white-space:nowrap;"
     "font-weight:normal"
 )
 _CODE = re.compile("`([^`]+)`")
@@ -68,17 +68,17 @@ def bar_cell(count: int, whole: int, color: str) -> str:
     if not count:
         return element("td", FIGURE, "")
     length = element("span", "display:block;flex:1 1 50px", bar(count, whole, color))
-    figure = element("span", "display:block;flex:0 0 72px", format_bytes(count))
+    figure = element("span", "display:block;flex:0 0 68px;margin-left:auto", format_bytes(count))
     both = element("span", "display:flex;flex-wrap:wrap;align-items:center", f"{length} {figure}")
     return element("td", FIGURE, both, bytes_title(count))
 
 
-def bar(part: int, whole: int, color: str) -> str:
+def bar(part: int, whole: int, color: str, height_px: int = 8) -> str:
     """A bar as long as a part of its box; nothing for 0."""
     if part <= 0 or whole <= 0:
         return ""
     percent = max(0.5, min(100.0, 100 * part / whole))
-    size = f"width:{percent:.4g}%;height:8px;margin:0 0 1px 0;border-radius:2px"
+    size = f"width:{percent:.4g}%;height:{height_px}px;margin:0 0 1px 0;border-radius:2px"
     style = f"display:block;background-color:{color};{size}"
     return element("span", style, element("span", "display:none", text_bar(part, whole, TEXT_BAR)))
 

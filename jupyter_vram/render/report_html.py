@@ -68,7 +68,7 @@ OPEN_LEVELS = 2
 ROW = ' scope="row"'
 BAR_CELL = f"{CELL};padding-top:7px;width:26%"
 FIXED = "table-layout:fixed;overflow-wrap:break-word"
-FIGURE_HEAD = f"{FIGURE};width:74px"
+FIGURE_HEAD = f"{FIGURE};width:76px"
 
 
 def report_html(data: ReportData, limits: Limits = LIMITS) -> str:
@@ -245,7 +245,7 @@ def _changes(what: str, rows: Sequence[Change]) -> str:
 def _change_name(what: str, one: Change, most: int) -> str:
     """With both bars beneath: one above the other, they compare best."""
     name = code(one.name) if what == "Lines" else escape(one.name)
-    return f"{name} {bar(one.before_bytes, most, LINE)} {bar(one.bytes, most, PEAK)}"
+    return f"{name} {bar(one.before_bytes, most, LINE, 5)} {bar(one.bytes, most, PEAK, 5)}"
 
 
 def _more(data: ReportData) -> str:
