@@ -100,7 +100,10 @@ def table(
     caption: str, heads: Sequence[tuple[str, str]], rows: Iterable[str], style: str = ""
 ) -> str:
     """`caption` and each head are HTML, a head with its cell's style; no head row without any."""
-    cells = [element("th", form, head, ' scope="col"') for head, form in heads]
+    cells = [
+        element("th", form, head, ' scope="col"') if head else element("td", form, "")
+        for head, form in heads
+    ]
     title = "caption-side:top;text-align:left;padding:0 0 3px 0;font-weight:bold;color:inherit"
     return element(
         "table",

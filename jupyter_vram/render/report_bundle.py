@@ -51,7 +51,7 @@ SMALL = Limits(
     note_chars=160,
     depth=8,
 )
-LEVELS = ((LARGE, html.LIMITS), (MEDIUM, html.LIMITS), (SMALL, SMALL))
+LEVELS = ((LARGE, html.LIMITS), (MEDIUM, html.LIMITS), (MEDIUM, SMALL), (SMALL, SMALL))
 """Of JSON and HTML: the first that fits is taken. The last one always fits."""
 
 
