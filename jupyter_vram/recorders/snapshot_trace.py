@@ -297,7 +297,7 @@ class _DeviceTrace:
         """Block bytes of each allocation of the trace."""
         events = self._events
         sizes = self._rounding.round(events.size_bytes[pairs.alloc])
-        if bool(self._snapshot.settings.get("expandable_segments", False)):
+        if self._expandable():
             return sizes
         large = sizes > block_sizes.SMALL_BYTES
         segment_events = (events.action == se.SEGMENT_ALLOC) | (events.action == se.SEGMENT_FREE)
@@ -343,6 +343,14 @@ class _DeviceTrace:
             max_split_bytes=self._rounding.max_split_bytes,
         )
         return sizes
+
+    def _expandable(self) -> bool:
+        """torch notes the setting from 2.3 on."""
+        return (
+            bool(self._snapshot.settings.get("expandable_segments", False))
+            or bool(self._snapshot.segments.expandable[self._own].any())
+            or bool((self._events.action == se.SEGMENT_MAP).any())
+        )
 
     def _first_ends(self, opened: Int64, closed: Int64) -> list[int]:
         """Where segments ended before the first event: those of the end, less what came since, and

@@ -235,7 +235,8 @@ def collect(
             "This is no memory snapshot of torch: it has no list of segments. Write one with"
             " torch.cuda.memory._dump_snapshot()."
         )
-    traces = raw.get("device_traces") or []
+    traces = raw.get("device_traces")
+    traces = [] if traces is None else traces
     if not isinstance(traces, list) or not all(isinstance(trace, list) for trace in traces):
         raise _damaged("its traces are not lists")
     if len(traces) > MAX_DEVICES:
