@@ -1,251 +1,145 @@
-"""Which line of the user's cells runs, and which module: two time lines of one thread.
+"""Sees which line of the user's cells runs, and which module, through `sys.settrace`.
 
-It traces (`sys.settrace`) the frames of cells, and of no other code: a call elsewhere costs one
-look into a dictionary. A module's call is seen as the call of ``Module._call_impl``, so no hook is
-installed and nothing of torch is patched.
+For Python before 3.12; `cell_monitor` does the same by `sys.monitoring`. It traces the frames of
+cells, and of no other code: a call elsewhere costs one look into a dictionary. A module's call is
+seen as the call of ``Module._call_impl``, so no hook is installed and nothing of torch is patched.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from jupyter_vram.model.trace import NONE, Int64
-
-MAX_DEPTH = 16
-"""Cell frames on the stack; deeper calls (a recursion) count for the line that calls them."""
-BUFFER = 200_000
-"""Entries between two thinnings."""
-LIMIT = 1_000_000
-"""Entries kept at most, of 16 bytes each."""
-SHORTEST_NS = 1_000
-"""A torch operation takes longer, so a line left sooner allocated nothing."""
-HOT_CALLS = 20_000
-"""A function of a cell called so often, and always left within `SHORTEST_NS`, is not traced on."""
-
-_clock = time.time_ns
+from jupyter_vram.recorders.places import MAX_DEPTH, Places, Watch
 
 
-class TimeLine:
-    """What was current from when to when: ``(time_ns, id)``, appended in the order of time."""
-
-    def __init__(self) -> None:
-        self.times = array("q")
-        self.ids = array("q")
-        self.shortest_ns = SHORTEST_NS
-        self._next_thinning = BUFFER
-
-    def add(self, id_: int) -> None:
-        """From now on it is `id_`."""
-        self.times.append(_clock())
-        self.ids.append(id_)
-        if len(self.times) >= self._next_thinning:
-            self.thin()
-
-    def thin(self) -> None:
-        """Drop what was current for too short a time to have allocated."""
-        times = np.frombuffer(self.times, np.int64).copy()
-        ids = np.frombuffer(self.ids, np.int64).copy()
-        while True:
-            lasted = np.diff(times, append=np.iinfo(np.int64).max)
-            kept = lasted >= self.shortest_ns
-            times, ids = times[kept], ids[kept]
-            if len(times) <= LIMIT:
-                break
-            self.shortest_ns *= 2
-        self.times, self.ids = array("q", times.tobytes()), array("q", ids.tobytes())
-        self._next_thinning = len(times) + BUFFER
-
-    def columns(self) -> tuple[Int64, Int64]:
-        """Times and ids, of equal length."""
-        return np.array(self.times, np.int64), np.array(self.ids, np.int64)
-
-
-@dataclass(slots=True)
-class _Code:
-    """What is known of a code object. It is kept, so that its id stays its own."""
+class _Code(NamedTuple):
+    """A code object, kept so that its id stays its own, and what its call leads to."""
 
     code: CodeType
-    on_call: Callable[[FrameType, _Code], Any] | None
-    label: str = ""
-    calls: int = 0
-    started_ns: int = 0
+    on_call: Callable[[FrameType], Any] | None
 
 
 class CellTracer:
-    """Traces the thread that calls `start`, until that thread calls `stop`.
+    """Traces the thread that calls `start`, until that thread calls `stop`."""
 
-    Ids of `lines` are rows of `line_table`, ids of `modules` rows of `module_table`; `NONE` is
-    "outside". A row is ``(row of the caller or NONE, what)``.
-    """
-
-    def __init__(
-        self,
-        label: Callable[[str], str | None],
-        *,
-        module_call: CodeType | None = None,
-        on_root: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] | None = None,
-        watched: dict[CodeType, Callable[[FrameType, str], None]] | None = None,
-    ) -> None:
-        """`label`: a code's file name → the short name of its cell; ``None``: not a cell's.
-
-        `module_call`: the code of ``Module._call_impl``. `on_root` is called with a module that no
-        other called, and its arguments, before it runs. `watched`: codes whose frame is shown to
-        their function at ``"call"`` and ``"return"``.
-        """
-        self.lines = TimeLine()
-        self.modules = TimeLine()
-        self.line_table: list[tuple[int, str, int]] = []
-        """(caller's row, cell's label, line)"""
-        self.module_table: list[tuple[int, int, str]] = []
-        """(caller's row, id of the module, its class)"""
-        self.root_spans: list[tuple[int, int]] = []
-        """Start and end of the calls of modules that no other module called."""
-        self._label = label
-        self._on_root = on_root
-        self._watched = watched or {}
+    def __init__(self, places: Places) -> None:
+        self._places = places
         self._codes: dict[int, _Code] = {}
-        self._line_rows: dict[tuple[int, int, int], int] = {}
-        self._module_rows: dict[tuple[int, int], int] = {}
-        self._line = NONE
-        self._callers: list[int] = []
-        self._module = NONE
-        self._outer_modules: list[int] = []
-        self._root_started_ns = 0
         self._running = False
-        if module_call is not None:
-            self._codes[id(module_call)] = _Code(module_call, self._enter_module)
-        for code in self._watched:
-            self._codes[id(code)] = _Code(code, self._enter_watched)
+        if places.module_call is not None:
+            self._codes[id(places.module_call)] = _Code(places.module_call, self._enter_module)
+        for code, show in places.watched.items():
+            self._codes[id(code)] = _Code(code, self._watcher(show))
+        self._hook = self._on_call
 
     def start(self) -> bool:
         """Begin; ``False`` if something else (a debugger) traces this thread, which is let be."""
         if sys.gettrace() is not None:
             return False
         self._running = True
-        sys.settrace(self._on_call)
+        sys.settrace(self._hook)
         return True
 
-    def adopt(self, frame: FrameType | None) -> None:
+    def adopt(self, frame: FrameType) -> None:
         """Trace frames that run already: `frame` and its callers, where they are a cell's."""
         found: list[FrameType] = []
-        while frame is not None and len(found) < MAX_DEPTH:
-            known = self._known(frame.f_code)
-            if known.on_call == self._enter_cell:
-                found.append(frame)
-            frame = frame.f_back
+        outer: FrameType | None = frame
+        while outer is not None and len(found) < MAX_DEPTH:
+            if self._known(outer.f_code).on_call == self._enter_cell:
+                found.append(outer)
+            outer = outer.f_back
         for cell_frame in reversed(found):
-            self._callers.append(self._line)
-            self._line = self._line_row(self._line, cell_frame.f_code, cell_frame.f_lineno)
-            cell_frame.f_trace = self._in_cell
-        self.lines.add(self._line)
+            cell_frame.f_trace = self._enter_cell(cell_frame)
+            cell_frame.f_trace(cell_frame, "line", None)
 
     def stop(self) -> None:
         """End, whatever is on the stack."""
         if self._running:
             self._running = False
             # A user's own tracer that took our place stays.
-            if sys.gettrace() == self._on_call:
+            if sys.gettrace() is self._hook:
                 sys.settrace(None)
-        if self._outer_modules:
-            self.root_spans.append((self._root_started_ns, _clock()))
-            self._outer_modules.clear()
+        self._places.end()
 
     # --- what sys.settrace calls -----------------------------------------------------------------
 
     def _on_call(self, frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG002
         known = self._codes.get(id(frame.f_code)) or self._known(frame.f_code)
-        if known.on_call is None:
-            return None
-        return known.on_call(frame, known)
+        return known.on_call and known.on_call(frame)
 
     def _known(self, code: CodeType) -> _Code:
         known = self._codes.get(id(code))
         if known is None:
-            label = self._label(code.co_filename)
-            known = _Code(code, None if label is None else self._enter_cell, label or "")
-            self._codes[id(code)] = known
+            is_cell = self._places.label(code.co_filename) is not None
+            known = self._codes[id(code)] = _Code(code, self._enter_cell if is_cell else None)
         return known
 
-    def _enter_cell(self, frame: FrameType, known: _Code) -> Any:  # noqa: ARG002
-        if not self._running or len(self._callers) >= MAX_DEPTH:
+    def _enter_cell(self, frame: FrameType) -> Any:
+        places = self._places
+        if not self._running or len(places.callers) >= MAX_DEPTH:
             return None
-        known.calls += 1
-        if known.calls > HOT_CALLS:
-            lasted = _clock() - known.started_ns
-            if known.calls == HOT_CALLS + 1 and lasted < HOT_CALLS * 4 * SHORTEST_NS:
-                known.on_call = None
-                return None
-        elif known.calls == 1:
-            known.started_ns = _clock()
-        self._callers.append(self._line)
-        return self._in_cell
+        code = frame.f_code
+        caller = places.line
+        places.callers.append(caller)
+        rows = places.rows_of(caller, code)
+        # Local names: this runs at each line of the user's loops.
+        row_at, clock, lines = rows.get, time.time_ns, places.lines
+        add_time, add_id, times = lines.times.append, lines.ids.append, lines.times
 
-    def _in_cell(self, frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG002
-        if event == "line":
-            callers = self._callers
-            line = self._line_row(callers[-1] if callers else NONE, frame.f_code, frame.f_lineno)
-            if line != self._line:
-                self._line = line
-                self.lines.add(line)
-        elif event == "return" and self._callers:
-            self._line = self._callers.pop()
-            self.lines.add(self._line)
-        return self._in_cell if self._running else None
+        def on_event(frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG001
+            if event == "line":
+                row = row_at(frame.f_lineno)
+                if row is None:
+                    row = places.new_row(rows, caller, code, frame.f_lineno)
+                if row != places.line:
+                    places.line = row
+                    add_time(clock())
+                    add_id(row)
+                    if len(times) >= lines.limit:
+                        self._thin()
+            elif event == "return":
+                places.leave_cell()
+                if not self._running:
+                    return None
+            return on_event
 
-    def _line_row(self, caller: int, code: CodeType, number: int) -> int:
-        key = (caller, id(code), number)
-        row = self._line_rows.get(key)
-        if row is None:
-            row = self._line_rows[key] = len(self.line_table)
-            self.line_table.append((caller, self._known(code).label, number))
-        return row
+        return on_event
 
-    def _enter_module(self, frame: FrameType, known: _Code) -> Any:  # noqa: ARG002
+    def _thin(self) -> None:
+        """A function whose lines all are too short to allocate is traced no more."""
+        hot = self._places.lines.thin()
+        for (_, code_id), rows in self._places.line_rows():
+            known = self._codes.get(code_id)
+            if known is not None and rows and hot.issuperset(rows.values()):
+                self._codes[code_id] = _Code(known.code, None)
+
+    def _enter_module(self, frame: FrameType) -> Any:
         if not self._running:
             return None
-        values = frame.f_locals
-        module = values["self"]
-        if not self._outer_modules:
-            self._root_started_ns = _clock()
-            if self._on_root is not None:
-                self._on_root(module, values.get("args", ()), values.get("kwargs", {}))
-        self._outer_modules.append(self._module)
-        key = (self._module, id(module))
-        row = self._module_rows.get(key)
-        if row is None:
-            row = self._module_rows[key] = len(self.module_table)
-            self.module_table.append((self._module, id(module), type(module).__name__))
-        self._module = row
-        self.modules.add(row)
+        self._places.enter_module(frame)
         frame.f_trace_lines = False
         return self._in_module
 
     def _in_module(self, frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG002
-        if event == "return" and self._outer_modules:
-            self._module = self._outer_modules.pop()
-            self.modules.add(self._module)
-            if not self._outer_modules:
-                self.root_spans.append((self._root_started_ns, _clock()))
+        if event == "return":
+            self._places.leave_module()
         return self._in_module
 
-    def _enter_watched(self, frame: FrameType, known: _Code) -> Any:
-        if not self._running:
-            return None
-        show = self._watched[known.code]
-        show(frame, "call")
-        frame.f_trace_lines = False
-
+    def _watcher(self, show: Watch) -> Callable[[FrameType], Any]:
         def on_return(frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG001
             if event == "return" and self._running:
                 show(frame, "return")
             return on_return
 
-        return on_return
+        def on_call(frame: FrameType) -> Any:
+            if not self._running:
+                return None
+            show(frame, "call")
+            frame.f_trace_lines = False
+            return on_return
+
+        return on_call

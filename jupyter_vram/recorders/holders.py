@@ -30,6 +30,8 @@ class Storage(NamedTuple):
     device: str
     address: int
     size_bytes: int
+    foreign: bool
+    """Not allocated by torch: NumPy's memory, a mapped file."""
 
 
 class Held(NamedTuple):
@@ -59,13 +61,13 @@ def storage_of(tensor: Any) -> Storage | None:
     try:
         storage = tensor.untyped_storage()
         address, size = storage.data_ptr(), storage.nbytes()
-        device = tensor.device
+        device, foreign = tensor.device, not storage.resizable()
     except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
         return None
     if not address or not size or device.type == "meta":
         return None
     index = "" if device.index is None or device.type == "cpu" else f":{device.index}"
-    return Storage(f"{device.type}{index}", address, size)
+    return Storage(f"{device.type}{index}", address, size, foreign)
 
 
 def find_holders(namespace: Mapping[str, object]) -> Holders:

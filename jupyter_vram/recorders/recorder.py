@@ -24,8 +24,8 @@ from jupyter_vram.model.trace import (
     Recording,
     Trace,
 )
-from jupyter_vram.recorders.cell_tracer import CellTracer
 from jupyter_vram.recorders.holders import Holders, find_holders
+from jupyter_vram.recorders.places import Places
 from jupyter_vram.recorders.profiler_walk import Change, Columns, Place, Walk, phase_spans, walk
 from jupyter_vram.recorders.session import Session, enter
 from jupyter_vram.recorders.trace_builder import Scene, build
@@ -95,14 +95,14 @@ class Recorder:
         """End, and tell. `error`: how the recorded code ended, if not well."""
         session, self._session = self._session, None
         assert session is not None, "start() comes first, and stop() once"
-        session.leave(self._pieces)
         end_ns = time.time_ns()
+        session.leave(self._pieces)
         after = find_holders(self._namespace)
-        tracer = session.tracer
+        places = session.places
         walked = walk(
             chain.from_iterable(piece.events() for piece in self._pieces if piece is not None),
-            Columns(*tracer.lines.columns()),
-            Columns(*tracer.modules.columns()),
+            Columns(*places.lines.columns()),
+            Columns(*places.modules.columns()),
             int(self._torch.autograd._get_sequence_nr()),  # noqa: SLF001
         )
         scene = Scene(
@@ -113,9 +113,9 @@ class Recorder:
             after=after,
             sightings=session.sightings.seen,
             roots=walked.roots,
-            root_calls=tracer.root_spans,
-            phases=phase_spans(walked, tracer.root_spans),
-            context=_Places(tracer, self._cell, after, self._before).context,
+            root_calls=places.root_spans,
+            phases=phase_spans(walked, places.root_spans),
+            context=_Contexts(places, self._cell, after, self._before).context,
             exact=None not in self._pieces,
         )
         cell = self._cell
@@ -161,13 +161,13 @@ def _traces(changes: list[Change], scene: Scene) -> tuple[Trace, ...]:
     )
 
 
-class _Places:
+class _Contexts:
     """Rows of the tracer's tables → contexts as a user reads them."""
 
     def __init__(
-        self, tracer: CellTracer, cell: CellCode | None, after: Holders, before: Holders
+        self, places: Places, cell: CellCode | None, after: Holders, before: Holders
     ) -> None:
-        self._tracer = tracer
+        self._places = places
         self._offset = cell.line_offset if cell is not None else 0
         self._names = {**before.module_names, **after.module_names}
         self._lines: dict[int, tuple[Line, ...]] = {NONE: ()}
@@ -184,7 +184,7 @@ class _Places:
     def _line(self, row: int) -> tuple[Line, ...]:
         known = self._lines.get(row)
         if known is None:
-            caller, label, number = self._tracer.line_table[row]
+            caller, label, number = self._places.line_table[row]
             if not label:
                 number += self._offset
             known = self._lines[row] = (*self._line(caller), Line(label, number))
@@ -193,7 +193,7 @@ class _Places:
     def _module(self, row: int) -> Module | None:
         if row in self._modules:
             return self._modules[row]
-        caller, module_id, class_name = self._tracer.module_table[row]
+        caller, module_id, class_name = self._places.module_table[row]
         named = self._names.get(module_id)
         if named is not None and named[1] == class_name:
             module = Module(*named)

@@ -6,13 +6,16 @@ to all recordings that were open then.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from jupyter_vram.errors import RecordingError
+from jupyter_vram.recorders.cell_monitor import CellMonitor
 from jupyter_vram.recorders.cell_tracer import CellTracer
+from jupyter_vram.recorders.places import Places
 from jupyter_vram.recorders.sightings import Sightings
 from jupyter_vram.sources.torch_profiler import ProfilerSession
 
@@ -29,18 +32,24 @@ _lock = threading.Lock()
 _current: Session | None = None
 
 
+def tracer_of(places: Places) -> CellTracer | CellMonitor:
+    """What sees lines and modules in this version of Python."""
+    return CellMonitor(places) if sys.version_info >= (3, 12) else CellTracer(places)
+
+
 class Session:
     """The one session of this process: its profiler, its tracer, and the pieces of time."""
 
     def __init__(self, torch: Any, label: Callable[[str], str | None]) -> None:
         self.thread = threading.get_ident()
         self.sightings = Sightings(torch)
-        self.tracer = CellTracer(
+        self.places = Places(
             label,
             module_call=self.sightings.module_call,
             on_root=self.sightings.on_root,
             watched=self.sightings.watched(),
         )
+        self.tracer = tracer_of(self.places)
         self.traces_lines = False
         self._open: list[list[ProfilerSession | None]] = []
         self._profiler: ProfilerSession | None = None

@@ -23,6 +23,11 @@ from jupyter_vram.recorders.holders import Held, Holders
 from jupyter_vram.recorders.profiler_walk import Change, Place, Root
 from jupyter_vram.recorders.sightings import Sighting
 
+UNSEEN = (
+    "{:,} bytes are there at the end and were not seen to come: another thread allocated them. So"
+    " the peak may have been higher."
+)
+
 
 @dataclasses.dataclass(slots=True)
 class _Block:
@@ -103,7 +108,8 @@ class _Builder:
             elif change.change_bytes < 0:
                 self._free(change)
         self._identify()
-        return self._trace(bytes_kind, allocator)
+        unseen_bytes = self._settle()
+        return self._trace(bytes_kind, allocator, unseen_bytes)
 
     # --- the events ----------------------------------------------------------------------------
 
@@ -156,6 +162,31 @@ class _Builder:
         """Whether one call of an outermost module saw the block come and go."""
         call = bisect_right(self.call_starts, alloc_ns) - 1
         return call >= 0 and free_ns <= self.scene.root_calls[call][1]
+
+    def _settle(self) -> int:
+        """Bring the end in line with what lives then; returns the bytes whose coming was not seen:
+        another thread's, or of a time in which another profiler had taken over."""
+        after, now = self.scene.after.held, self.scene.end_ns
+        unseen = 0
+        for (device, address), held in after.items():
+            if device == self.device and address not in self.live and not held.storage.foreign:
+                block = _Block(
+                    held.storage.size_bytes,
+                    address,
+                    alloc_ns=now,
+                    identity=held.identity,
+                    owner=held.owner,
+                )
+                block.alloc_event = self._event(now, block.size_bytes, self._add(block))
+                unseen += block.size_bytes
+        for address, row in list(self.live.items()):
+            # What nobody holds at the end, of those that somebody held at the start, has gone.
+            block = self.blocks[row]
+            if block.alloc_event == NONE and (self.device, address) not in after:
+                del self.live[address]
+                block.free_ns = now
+                block.free_event = self._event(now, -block.size_bytes, row)
+        return unseen
 
     # --- who is it -------------------------------------------------------------------------------
 
@@ -212,7 +243,9 @@ class _Builder:
 
     # --- the columns -----------------------------------------------------------------------------
 
-    def _trace(self, bytes_kind: BytesKind, allocator: AllocatorFigures | None) -> Trace:
+    def _trace(
+        self, bytes_kind: BytesKind, allocator: AllocatorFigures | None, unseen_bytes: int
+    ) -> Trace:
         blocks = self.blocks
         contexts: dict[Context, int] = {}
         places: dict[Place, int] = {}
@@ -264,7 +297,8 @@ class _Builder:
             modules=_modules(contexts, scene),
             phases=scene.phases,
             allocator=allocator,
-            exact=scene.exact,
+            exact=scene.exact and not unseen_bytes,
+            notes=(UNSEEN.format(unseen_bytes),) if unseen_bytes and scene.exact else (),
         )
 
 

@@ -1,0 +1,172 @@
+"""Sees which line of the user's cells runs, and which module, through `sys.monitoring`.
+
+For Python 3.12 and newer; `cell_tracer` does the same for older ones. Code that is not a cell's is
+seen once and never again; a line that is left too soon to have allocated, again and again, too. So
+it costs nothing where nothing happens, and debuggers and coverage tools go on undisturbed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import CodeType, FrameType
+from typing import Any
+
+from jupyter_vram.recorders.places import MAX_DEPTH, Places
+
+TOOL_NAME = "jupyter_vram"
+TOOL_IDS = (4, 3, 2)
+"""Those that `sys.monitoring` leaves to anybody, and the profilers'."""
+
+
+class CellMonitor:
+    """Watches the thread that calls `start`, until `stop`."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._tool: int | None = None
+        self._thread = threading.get_ident()
+        self._cells: dict[int, tuple[CodeType, bool]] = {}
+        """id of a code → the code, and whether it is a cell's."""
+        self._instrumented: list[CodeType] = []
+        self._rows: list[dict[int, int]] = []
+        """Of each cell frame on the stack."""
+        self._untraced = 0
+        """Cell frames on the stack beyond `MAX_DEPTH`."""
+        self._quiet: set[int] = set()
+        """Rows that are not worth a record."""
+
+    def start(self) -> bool:
+        """Begin; ``False`` if no tool may be added."""
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        self._tool = next((tool for tool in TOOL_IDS if not monitoring.get_tool(tool)), None)
+        if self._tool is None:
+            return False
+        self._thread = threading.get_ident()
+        events = self._events = monitoring.events
+        monitoring.use_tool_id(self._tool, TOOL_NAME)
+        self._disable = monitoring.DISABLE
+        self._local = events.LINE | events.PY_RETURN | events.PY_YIELD
+        callbacks = {
+            events.PY_START: self._on_start,
+            events.PY_RESUME: self._on_start,
+            events.PY_THROW: self._on_throw,
+            events.PY_RETURN: self._on_return,
+            events.PY_YIELD: self._on_return,
+            events.PY_UNWIND: self._on_unwind,
+            events.LINE: self._on_line,
+        }
+        for event, callback in callbacks.items():
+            monitoring.register_callback(self._tool, event, callback)
+        # What an earlier recording disabled is to be seen again.
+        monitoring.restart_events()
+        monitoring.set_events(
+            self._tool,
+            events.PY_START | events.PY_RESUME | events.PY_THROW | events.PY_UNWIND,
+        )
+        return True
+
+    def adopt(self, frame: FrameType) -> None:
+        """Watch frames that run already: `frame` and its callers, where they are a cell's."""
+        found: list[FrameType] = []
+        outer: FrameType | None = frame
+        while outer is not None and len(found) < MAX_DEPTH:
+            if self._is_cell(outer.f_code):
+                found.append(outer)
+            outer = outer.f_back
+        for cell_frame in reversed(found):
+            self._enter(cell_frame.f_code)
+            self._on_line(cell_frame.f_code, cell_frame.f_lineno)
+
+    def stop(self) -> None:
+        """End, whatever is on the stack."""
+        tool, self._tool = self._tool, None
+        if tool is not None:
+            monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+            monitoring.set_events(tool, 0)
+            for code in self._instrumented:
+                monitoring.set_local_events(tool, code, 0)
+            monitoring.free_tool_id(tool)
+        self._places.end()
+
+    # --- what sys.monitoring calls ---------------------------------------------------------------
+
+    def _is_cell(self, code: CodeType) -> bool:
+        known = self._cells.get(id(code))
+        if known is None:
+            known = self._cells[id(code)] = (code, self._places.label(code.co_filename) is not None)
+        return known[1]
+
+    def _on_start(self, code: CodeType, offset: int) -> Any:  # noqa: ARG002
+        places = self._places
+        if self._is_cell(code):
+            if threading.get_ident() == self._thread:
+                self._enter(code)
+            return None
+        if code is not places.module_call and code not in places.watched:
+            return self._disable
+        if threading.get_ident() == self._thread:
+            self._instrument(code)
+            frame = sys._getframe(1)  # noqa: SLF001
+            if code is places.module_call:
+                places.enter_module(frame)
+            else:
+                places.watched[code](frame, "call")
+        return None
+
+    def _on_throw(self, code: CodeType, offset: int, error: BaseException) -> None:  # noqa: ARG002
+        self._on_start(code, offset)  # this event can't be disabled
+
+    def _enter(self, code: CodeType) -> None:
+        places = self._places
+        if len(places.callers) >= MAX_DEPTH:
+            self._untraced += 1
+            return
+        self._instrument(code)
+        self._rows.append(places.rows_of(places.line, code))
+        places.callers.append(places.line)
+
+    def _instrument(self, code: CodeType) -> None:
+        if code not in self._instrumented:
+            self._instrumented.append(code)
+            monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+            monitoring.set_local_events(self._tool, code, self._local)
+
+    def _on_line(self, code: CodeType, number: int) -> Any:
+        if threading.get_ident() != self._thread or self._untraced or not self._rows:
+            return None
+        places = self._places
+        if not self._is_cell(code):
+            return self._disable
+        rows = self._rows[-1]
+        row = rows.get(number)
+        if row is None:
+            row = places.new_row(rows, places.callers[-1], code, number)
+        elif row in self._quiet:
+            return self._disable
+        places.set_line(row)
+        if len(places.lines.times) >= places.lines.limit:
+            self._quiet |= places.lines.thin()
+        return None
+
+    def _on_return(self, code: CodeType, offset: int, value: object) -> None:  # noqa: ARG002
+        self._leave(code)
+
+    def _on_unwind(self, code: CodeType, offset: int, error: BaseException) -> None:  # noqa: ARG002
+        self._leave(code)
+
+    def _leave(self, code: CodeType) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        places = self._places
+        if code is places.module_call:
+            places.leave_module()
+        elif code in places.watched:
+            # The callback's caller is the frame that returns.
+            places.watched[code](sys._getframe(2), "return")  # noqa: SLF001
+        elif self._is_cell(code):
+            if self._untraced:
+                self._untraced -= 1
+            elif self._rows:
+                self._rows.pop()
+                places.leave_cell()
