@@ -5,10 +5,12 @@ from __future__ import annotations
 import keyword
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
 
-from jupyter_vram.model.report_data import DIMENSIONS, By
+if TYPE_CHECKING:
+    from jupyter_vram.model.report_data import By
 
 OPTIONS_USAGE = """\
   --name N       Keep the report under this name, for --compare.
@@ -93,12 +95,15 @@ def split_options(text: str) -> tuple[Options, str]:
 
 
 def _detail(value: str | None) -> By | None:
+    if value is None:
+        return None
+    # Imported here, since every kernel that starts imports this file.
+    from jupyter_vram.model.report_data import DIMENSIONS
+
     for dimension in DIMENSIONS:
         if value == dimension:
             return dimension
-    if value is not None:
-        raise _usage_error(f"--detail is one of {', '.join(DIMENSIONS)}; {value!r} is none")
-    return None
+    raise _usage_error(f"--detail is one of {', '.join(DIMENSIONS)}; {value!r} is none")
 
 
 def _device(value: str | None) -> str | None:

@@ -72,6 +72,8 @@ def _cell(shell: InteractiveShell, line: str, cell: str) -> Any:
     """A cell that says ``%%vram`` never comes here, unless something is the matter with it, or
     somebody calls the magic as a function."""
     options = parse_options(line)
+    if not cell.strip():
+        raise UsageError("%%vram records the lines beneath it, and there are none.")
     if read_head(cell) is not None:
         raise UsageError("%%vram stands twice on this cell: once is enough.")
     code = CellCode(f"%%{NAME} {line}\n{cell}", count_of_running(shell), 1, frozenset({FILENAME}))
