@@ -17,7 +17,10 @@ from jupyter_vram.render.text import format_bytes
 MONO = "font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace"
 FAINT = "opacity:.75"
 RULE = "1px solid rgba(128,128,128,.3)"
-TABLE = "border-collapse:collapse;width:100%;margin:0;font-size:inherit;border:none;color:inherit"
+TABLE = (
+    "border-collapse:collapse;table-layout:{};width:100%;margin:0;font-size:inherit;border:none;"
+    "color:inherit"
+)
 CELL = "padding:2px 8px 2px 0;text-align:left;vertical-align:top;font-weight:normal"
 FIGURE = (
     "padding:2px 0 2px 12px;text-align:right;vertical-align:top;white-space:nowrap;"
@@ -97,17 +100,30 @@ def row(*cells: str) -> str:
 
 
 def table(
-    caption: str, heads: Sequence[tuple[str, str]], rows: Iterable[str], style: str = ""
+    caption: str,
+    heads: Sequence[tuple[str, str]],
+    rows: Iterable[str],
+    *,
+    fixed: bool = False,
+    style: str = "",
 ) -> str:
-    """`caption` and each head are HTML, a head with its cell's style; no head row without any."""
+    """`caption` and each head are HTML, a head with its cell's style; no head row without any.
+
+    Columns as wide as their contents, or `fixed` by the heads: then long words break.
+    """
     cells = [
-        element("th", form, head, ' scope="col"') if head else element("td", form, "")
+        element("th", form, head, ' scope="col" align="left"') if head else element("td", form, "")
         for head, form in heads
     ]
     title = "caption-side:top;text-align:left;padding:0 0 3px 0;font-weight:bold;color:inherit"
+    forms = [
+        TABLE.format("fixed" if fixed else "auto"),
+        *(["overflow-wrap:break-word"] if fixed else []),
+        *([style] if style else []),
+    ]
     return element(
         "table",
-        f"{TABLE};{style}" if style else TABLE,
+        ";".join(forms),
         f"{element('caption', title, caption) if caption else ''}"
         f"{f'<thead>{row(*cells)}</thead>' if heads else ''}<tbody>{''.join(rows)}</tbody>",
     )

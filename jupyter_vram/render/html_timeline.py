@@ -47,12 +47,14 @@ def timeline_html(data: ReportData) -> str:
     )
     plot = element("div", f"position:relative;height:{PIXELS}px", f"{ticks} {image}")
     strip = " ".join(_phase(span, axis) for span in data.spans if axis.share(span) >= STRETCH_MIN)
-    ends = element("span", "float:right", format_seconds(axis.end_s))
+    ends = f"<span>0 s</span> <span>{format_seconds(axis.end_s)}</span>"
     parts = [
         element("div", "position:relative;height:17px;line-height:15px", _peak(data, axis)),
         plot,
         element("div", "position:relative;height:17px;margin-top:3px", strip) if strip else "",
-        element("div", f"line-height:17px;{FAINT}", f"{ends} 0 s"),
+        element(
+            "div", f"display:flex;justify-content:space-between;line-height:17px;{FAINT}", ends
+        ),
     ]
     chart = element("div", f"margin-left:{GUTTER};font-size:12px", "".join(parts))
     return element("div", "margin:10px 0 0 0", chart + _totals(data, axis))

@@ -65,10 +65,9 @@ LIMITS = Limits(
     depth=12,
 )
 OPEN_LEVELS = 2
-ROW = ' scope="row"'
+ROW = ' scope="row" align="left"'
 BAR_CELL = f"{CELL};padding-top:7px;width:26%"
-FIXED = "table-layout:fixed;overflow-wrap:break-word"
-FIGURE_HEAD = f"{FIGURE};width:76px"
+FIGURE_HEAD = f"{FIGURE};width:68px;padding-left:6px"
 
 
 def report_html(data: ReportData, limits: Limits = LIMITS) -> str:
@@ -166,7 +165,7 @@ def _source(data: ReportData) -> str:
         heads.append((swatch(KEPT) + faint("stayed"), f"{FIGURE};width:24%"))
     body = [_source_line(line, most, kept) for line in data.source]
     body += [_before(one, most, kept) for one in rows]
-    return section(table("", heads, body, FIXED))
+    return section(table("", heads, body, fixed=True))
 
 
 def _source_line(line: SourceLine, most: int, kept: int) -> str:
@@ -193,14 +192,14 @@ def _kept(data: ReportData) -> str:
     title = f"<strong>Stayed</strong> {faint(format_bytes(data.retained_bytes))}"
     heads = [(title, CELL), ("", f"{FIGURE};width:36%")]
     rows = [_kept_row(kept, data.retained_bytes) for kept in data.kept]
-    return section(table("", heads, rows, FIXED))
+    return section(table("", heads, rows, fixed=True))
 
 
 def _kept_row(kept: Kept, whole: int) -> str:
     name = faint(NO_HOLDER) if kept.name is None else code(kept.name)
     hint = element("div", FAINT, f"→ {marked(kept.hint)}") if kept.hint else ""
     words = f"{name} {faint(origin(kept))}{hint}"
-    return row(element("th", CELL, words, ROW), bar_cell(kept.bytes, whole, KEPT))
+    return row(element("td", CELL, words), bar_cell(kept.bytes, whole, KEPT))
 
 
 def _comparison(data: ReportData) -> str:
@@ -239,7 +238,7 @@ def _changes(what: str, rows: Sequence[Change]) -> str:
         )
         for one in rows
     ]
-    return section(table("", heads, body, FIXED))
+    return section(table("", heads, body, fixed=True, style="font-size:12px"))
 
 
 def _change_name(what: str, one: Change, most: int) -> str:
@@ -266,7 +265,7 @@ def _operations(data: ReportData) -> str:
         )
         for one in data.by_op
     ]
-    inner = table("", heads, rows, FIXED)
+    inner = table("", heads, rows, fixed=True)
     return disclosure("<strong>Operations at the peak</strong>", inner, opened=False)
 
 

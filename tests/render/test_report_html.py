@@ -26,7 +26,7 @@ TAGS = {
     *("div", "span", "strong", "em", "code", "ul", "li", "details", "summary", "img"),
     *("table", "caption", "thead", "tbody", "tr", "th", "td"),
 }
-ATTRIBUTES = {"style", "title", "scope", "open", "alt", "width", "height", "src"}
+ATTRIBUTES = {"style", "title", "scope", "align", "open", "alt", "width", "height", "src"}
 
 
 def svg_of(page: Element) -> ElementTree.Element:

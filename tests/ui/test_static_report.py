@@ -23,6 +23,7 @@ DARK = "background:#1e1e1e;color:#ccc"  # a theme's own, whatever the system pre
 REPORTS = {"gpu": gpu, "compared": compared, "empty": empty}
 # What a code host leaves: no styles, no unknown tags.
 STRIP = "node => node.querySelectorAll('*').forEach(child => child.removeAttribute('style'))"
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 PROBE = '<i data-probe="x"></i>'  # what the sanitiser takes from untrusted outputs
 DRAWN = "image => image.complete && image.naturalWidth > 0"
 
@@ -100,7 +101,7 @@ def test_lab_without_our_mime_type(
     content["text/html"] = f"{content['text/html']}{PROBE}"
     output = nbformat.v4.new_output("display_data", data=content)
     cell = nbformat.v4.new_code_cell("%%vram\nout = model(**batch)", outputs=[output])
-    notebook = nbformat.v4.new_notebook(cells=[cell])
+    notebook = nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": KERNEL})
     name = f"saved-{trusted}-{theme}.ipynb"
     if trusted:
         NotebookNotary(data_dir=str(lab.home / "data")).sign(notebook)
