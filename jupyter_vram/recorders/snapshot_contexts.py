@@ -22,10 +22,16 @@ _NODE = re.compile(r"\btorch::autograd::(?:generated::)?(\w+Backward\d*)::apply\
 
 
 class ContextTable:
-    """Contexts without repetition; `labels` names the sources of cells by their file name."""
+    """Contexts without repetition. By file name, `labels` says what the user calls a source, and
+    `line_offsets` what to add to its line numbers."""
 
-    def __init__(self, labels: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        labels: Mapping[str, str] | None = None,
+        line_offsets: Mapping[str, int] | None = None,
+    ) -> None:
         self._labels = labels or {}
+        self._offsets = line_offsets or {}
         self._rows: dict[Context, int] = {}
         self._lines: dict[tuple[str, int], Line | None] = {}
 
@@ -62,6 +68,7 @@ class ContextTable:
         key = (file, number)
         if key not in self._lines:
             label = self._label(file)
+            number += self._offsets.get(file, 0)
             self._lines[key] = None if label is None else Line(label, number)
         return self._lines[key]
 

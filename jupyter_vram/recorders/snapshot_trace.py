@@ -43,6 +43,10 @@ BEGINS_LATE = (
     "{count} blocks were there before the first event: the recording began then, or its ring was"
     " full; a snapshot does not say which."
 )
+NO_BRACKET = (
+    "A history was on already, and this torch notes no times: all that it holds counts as this"
+    " recording."
+)
 MISSING = (
     "{count} changes don't fit the history around them (some kinds of events were not recorded, or"
     " came out of order); the bytes live at the end are right, the way there is less so."
@@ -65,10 +69,14 @@ class TraceOptions:
     """Of the ring, where known: a trace of that many events has lost some."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What the user calls a source, by its file name: ``{"/tmp/ipykernel_1/2.py": "In [3]"}``."""
+    line_offsets: Mapping[str, int] = field(default_factory=dict)
+    """By file name: what to add to a line's number, so that it is as the user sees it."""
     before: Snapshot | None = None
     """Taken at the start: gives the true sizes of what was there before."""
     contexts: ContextTimeline | None = None
     """What ran when, for events without a Python stack."""
+    notes: tuple[str, ...] = ()
+    """To stand before those of the trace."""
 
 
 DEFAULTS = TraceOptions()
@@ -167,7 +175,7 @@ class _DeviceTrace:
         self._snapshot = snapshot
         self._device = device
         self._options = options
-        self._notes: list[str] = []
+        self._notes: list[str] = list(options.notes)
         self._rounding = block_sizes.Rounding(snapshot.settings)
         events = snapshot.traces[device] if device < len(snapshot.traces) else None
         if events is None:
@@ -276,7 +284,7 @@ class _DeviceTrace:
             contexts=table.contexts,
             phases=_spans(table, context, time_ns[pairs.alloc], end_ns),
             allocator=self._figures(),
-            truncated=self._truncated(pairs),
+            truncated=self._truncated(pairs, int(sizes[alloc_event == NONE].sum())),
             notes=tuple(self._notes),
         )
 
@@ -388,7 +396,7 @@ class _DeviceTrace:
     def _contexts(self, pairs: _Pairs, time_ns: Int64) -> tuple[ContextTable, NDArray[np.int32]]:
         """Per allocation: the row of its context."""
         events, timeline = self._events, self._options.contexts
-        table = ContextTable(self._options.labels)
+        table = ContextTable(self._options.labels, self._options.line_offsets)
         stack = events.stack[pairs.alloc]
         by_stack = np.full(len(events.stacks) + 1, NONE, np.int32)
         for row in np.unique(stack).tolist():
@@ -432,10 +440,15 @@ class _DeviceTrace:
             ooms=int((events.action == se.OOM).sum()) if len(events) else None,
         )
 
-    def _truncated(self, pairs: _Pairs) -> bool:
+    def _truncated(self, pairs: _Pairs, start_bytes: int) -> bool:
         options, early = self._options, len(pairs.before_free) + len(pairs.lone_release)
         if options.max_entries is not None:
             if self._ring < options.max_entries or len(self._events) < self._ring:
+                return False
+            self._notes.append(RING_FULL)
+            return True
+        if options.before is not None:
+            if start_bytes == _allocated(options.before, self._device) or not self._timed:
                 return False
             self._notes.append(RING_FULL)
             return True
@@ -453,8 +466,16 @@ class _DeviceTrace:
             self._notes.append(NO_EVENTS)
         elif not self._timed:
             self._notes.append(NO_TIMES)
+            if self._options.start_ns is not None and self._options.max_entries is None:
+                self._notes.append(NO_BRACKET)
         if pairs.unmatched + lost:
             self._notes.append(MISSING.format(count=pairs.unmatched + lost))
+
+
+def _allocated(snapshot: Snapshot, device: int) -> int:
+    blocks = snapshot.blocks
+    mine = snapshot.segments.device[blocks.segment] == device
+    return int(blocks.size_bytes[mine & (blocks.state == se.ACTIVE)].sum())
 
 
 def _spans(

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-import gc
 import io
 import pickle
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,6 +23,7 @@ from jupyter_vram.sources.snapshot_events import (
     EventColumns,
     Snapshot,
     collect,
+    no_collection,
 )
 
 MAX_FILE_BYTES = 16 << 30
@@ -89,7 +87,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _load(file: BinaryIO, size: int) -> Snapshot:
-    with _no_collection():
+    with no_collection():
         source = _Source(file, size)
         try:
             raw = source.load()
@@ -103,18 +101,6 @@ def _load(file: BinaryIO, size: int) -> Snapshot:
                 f" {str(error)[:100]})."
             ) from error
         return collect(raw, consume=True, max_items=size, read=source.columns)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """A million new containers make the collector search them all, over and over: 2 s of 3."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Source:

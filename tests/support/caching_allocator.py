@@ -361,7 +361,7 @@ class CachingAllocator:
                 for device in self.devices
                 for segment in sorted(device.segments, key=lambda s: s.address)
             ],
-            "device_traces": [list(device.trace) for device in self.devices],
+            "device_traces": [[dict(e) for e in device.trace] for device in self.devices],
         }
         if self.version not in {"2.0", "2.1"}:
             snapshot["allocator_settings"] = {
