@@ -1,6 +1,6 @@
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
-import { MIME_TYPE } from '../report/data';
+import { MIME_TYPE } from '../report/mime';
 import { ReportWidget } from '../report/widget';
 
 /** Below the rank of HTML (50), which stands beside a report for other front ends. */

@@ -3,7 +3,6 @@
  * the tests of both ends.
  */
 
-export const MIME_TYPE = 'application/vnd.jupyter-vram.report+json';
 export const SCHEMA_MAJOR = 1;
 
 export type RecorderKind = 'cpu' | 'cuda' | 'snapshot' | 'dry_run';

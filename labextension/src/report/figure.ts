@@ -3,7 +3,7 @@ import { escaped } from '../charts/escaped';
 import { IThemeLook } from '../charts/look';
 import { lastSecond } from './cursor';
 import { IReport } from './data';
-import { IScale, sizeText, timeScaleFor } from './units';
+import { IScale, roundMarks, sizeText, timeScaleFor } from './units';
 
 /** Around the plot, in pixels: the cursor is drawn beside Plotly and has to agree. */
 export const MARGIN = { l: 36, r: 10, t: 19, b: 20 };
@@ -15,6 +15,18 @@ const LEAST_PX = 1.5;
 const SEPARATED_PX = 14;
 /** Above the peak, for its label. */
 const HEADROOM = 1.17;
+const GRID_STEPS = 3;
+/** Above the axis of bytes, whose unit it names. */
+const CORNER: Partial<Annotations> = {
+  xref: 'paper',
+  yref: 'paper',
+  x: 0,
+  y: 1,
+  xanchor: 'right',
+  yanchor: 'bottom',
+  showarrow: false,
+  font: { size: FONT_PX }
+};
 
 export interface IReportLook extends IThemeLook {
   color: (category: string) => string;
@@ -62,6 +74,9 @@ export function reportFigure(chart: IReportChart, look: IReportLook): IFigure {
     cliponaxis: false,
     marker: { size: 6, color: look.text, line: { width: 1.5, color: look.background } }
   };
+  // The corner belongs to the other axis.
+  const times = roundMarks(end / time.seconds, width / 130).slice(1);
+  const top = HEADROOM * peakY || 1;
   const phases = phaseMarks(chart, end, time.seconds, look);
   return {
     data: [...bands, dot],
@@ -78,19 +93,25 @@ export function reportFigure(chart: IReportChart, look: IReportLook): IFigure {
         range: [0, end / time.seconds],
         showgrid: false,
         zeroline: false,
-        nticks: Math.max(3, Math.round(width / 130)),
-        ticksuffix: ` ${time.unit}`,
+        tickmode: 'array',
+        tickvals: times,
+        ticktext: times.map(value => `${value} ${time.unit}`),
         fixedrange: true
       },
       yaxis: {
-        range: [0, (HEADROOM * report.peak_bytes) / scale.size || 1],
+        range: [0, top],
         gridcolor: look.grid,
         zeroline: false,
-        nticks: 4,
+        tickmode: 'array',
+        tickvals: roundMarks(top, GRID_STEPS),
         fixedrange: true
       },
       shapes: [...phases.shapes, peakLine(peakX, peakY, look)],
-      annotations: [...phases.annotations, peakLabel(report, peakX, peakY, end / time.seconds)]
+      annotations: [
+        ...phases.annotations,
+        peakLabel(report, peakX, peakY, end / time.seconds),
+        { ...CORNER, text: scale.unit }
+      ]
     }
   };
 }

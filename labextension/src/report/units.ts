@@ -72,10 +72,22 @@ export function timeScaleFor(seconds: number): ITimeScale {
   return seconds < 600 ? { unit: 's', seconds: 1 } : { unit: 'min', seconds: 60 };
 }
 
-/** "12 ms", "1.84 s", "42.0 s", "12.5 min". */
-export function timeText(seconds: number): string {
-  const { unit, seconds: size } = timeScaleFor(seconds);
-  const value = seconds / size;
-  const digits = unit === 'ms' ? (value > 0 && value < 9.95 ? 1 : 0) : value < 9.995 ? 2 : 1;
-  return `${value.toFixed(digits)} ${unit}`;
+/** "12 ms", "1.84 s", "42.0 s", "12.5 min": in the unit of an axis, or in its own. */
+export function timeText(seconds: number, scale: ITimeScale = timeScaleFor(seconds)): string {
+  const value = seconds / scale.seconds;
+  const digits = scale.unit === 'ms' ? (value > 0 && value < 9.95 ? 1 : 0) : value < 9.995 ? 2 : 1;
+  return `${value.toFixed(digits)} ${scale.unit}`;
+}
+
+/** Round marks from 0 up to `end`, at most `count` steps apart. */
+export function roundMarks(end: number, count: number): number[] {
+  const least = end / Math.max(1, count);
+  if (!(least > 0)) {
+    return [0];
+  }
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 4, 5, 10].find(one => one * power >= least * 0.999)! * power;
+  return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, i) =>
+    Number((i * step).toPrecision(12))
+  );
 }

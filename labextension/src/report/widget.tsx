@@ -1,16 +1,25 @@
-import { ReactWidget } from '@jupyterlab/ui-components';
 import type { IRenderMime } from '@jupyterlab/rendermime-interfaces';
+import { ReactWidget } from '@jupyterlab/ui-components';
 import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 import * as React from 'react';
 import { isNotebook7 } from '../plugins/open';
-import { ReportView } from './components/report';
-import { MIME_TYPE } from './data';
-import { ViewMemory } from './memory';
-import { Parsed, parseReport } from './parse';
+import type * as OutputModule from './components/output';
+import { MIME_TYPE } from './mime';
 
 /** Keys that a notebook's command mode takes, and that a control of the report needs itself. */
 const OWN_KEYS = /^(Arrow.*|Enter| |Home|End|PageUp|PageDown|Escape|\*)$/;
+
+let loading: Promise<typeof OutputModule> | null = null;
+
+/** All that draws a report, fetched as a chunk of its own with the first one. */
+function loadOutput(): Promise<typeof OutputModule> {
+  loading ??= import(/* webpackChunkName: "report" */ './components/output');
+  loading.catch(() => {
+    loading = null; // a failed download is tried again by the next report
+  });
+  return loading;
+}
 
 /** A report in the output of a cell. */
 export class ReportWidget extends ReactWidget implements IRenderMime.IRenderer {
@@ -18,7 +27,7 @@ export class ReportWidget extends ReactWidget implements IRenderMime.IRenderer {
     super();
     this.addClass('jp-Vram');
     this.addClass('jp-VramReport');
-    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('role', 'group');
     this.node.setAttribute('aria-label', 'Memory report');
     if (isNotebook7()) {
       // It hands keys to its shortcuts before any element sees them.
@@ -28,60 +37,43 @@ export class ReportWidget extends ReactWidget implements IRenderMime.IRenderer {
 
   /** Draw what an output holds. */
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    this._parsed = parseReport(model.data[MIME_TYPE]);
-    this._count++;
-    if (this.isAttached) {
-      MessageLoop.sendMessage(this, Widget.Msg.UpdateRequest);
-      await this.renderPromise;
+    const value = model.data[MIME_TYPE];
+    const text = JSON.stringify(value) ?? '';
+    if (text === this._text) {
+      // Asked again for what is shown: the reader keeps place and focus.
+      return;
     }
-  }
-
-  protected render(): JSX.Element | null {
-    const parsed = this._parsed;
-    if (parsed === null) {
-      return null;
-    }
-    if ('problem' in parsed) {
-      return <p className="jp-Vram-reason">{parsed.problem}</p>;
-    }
-    return (
-      <Guard key={this._count}>
-        <ViewMemory.Provider value={this._memory}>
-          <div onKeyDown={keepKeys}>
-            <ReportView report={parsed.report} />
-          </div>
-        </ViewMemory.Provider>
-      </Guard>
+    this._text = text;
+    const memory = new Map<string, unknown>();
+    const element = await loadOutput().then(
+      ({ ReportOutput }) => <ReportOutput key={text} value={value} memory={memory} />,
+      () => (
+        <p className="jp-Vram-reason">
+          What draws memory reports could not be loaded; reload the page.
+        </p>
+      )
     );
+    if (this._text === text && !this.isDisposed) {
+      this._element = element;
+      if (this.isAttached) {
+        MessageLoop.sendMessage(this, Widget.Msg.UpdateRequest);
+        await this.renderPromise;
+      }
+    }
   }
 
-  private _parsed: Parsed | null = null;
-  /** How many models were given. */
-  private _count = 0;
-  private readonly _memory = new Map<string, unknown>();
+  protected render(): JSX.Element {
+    return <div onKeyDown={keepKeys}>{this._element}</div>;
+  }
+
+  /** The JSON of what is drawn. */
+  private _text: string | null = null;
+  private _element: JSX.Element | null = null;
 }
 
 /** A key for a control of the report is none for the notebook around it. */
 function keepKeys(event: React.KeyboardEvent): void {
   if (!event.ctrlKey && !event.metaKey && !event.altKey && OWN_KEYS.test(event.key)) {
     event.stopPropagation();
-  }
-}
-
-/** A mistake in drawing costs the report, never the notebook. */
-class Guard extends React.Component<{ children: React.ReactNode }, { message: string | null }> {
-  state = { message: null as string | null };
-
-  static getDerivedStateFromError(reason: unknown): { message: string } {
-    return { message: reason instanceof Error ? reason.message : String(reason) };
-  }
-
-  render(): React.ReactNode {
-    const { message } = this.state;
-    return message === null ? (
-      this.props.children
-    ) : (
-      <p className="jp-Vram-reason">This memory report could not be drawn: {message}</p>
-    );
   }
 }

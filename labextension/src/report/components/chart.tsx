@@ -7,7 +7,7 @@ import { IReport } from '../data';
 import { MARGIN, reportFigure } from '../figure';
 import { categoryLabel } from '../phrases';
 import { useTheme } from '../theme';
-import { IScale, sizeText, timeText } from '../units';
+import { IScale, sizeText, timeScaleFor, timeText } from '../units';
 
 const HEIGHT = 190;
 
@@ -88,7 +88,8 @@ function spoken(report: IReport, point: number, seconds: number): string {
     .sort((one, other) => other.bytes - one.bytes)
     .map(part => `${part.name} ${sizeText(part.bytes)}`);
   const phase = phaseAt(report, seconds);
-  const when = phase === null ? timeText(seconds) : `${timeText(seconds)}, ${phase}`;
+  const time = timeText(seconds, timeScaleFor(lastSecond(report)));
+  const when = phase === null ? time : `${time}, ${phase}`;
   return `${when}: ${sizeText(totalAt(curve, point))}${parts.length ? `; ${parts.join(', ')}` : ''}`;
 }
 

@@ -32,7 +32,11 @@ export function ComparisonTable(props: { report: IReport; comparison: ICompariso
   );
   return (
     <Section
-      title={`Beside ${comparison.name}`}
+      title={
+        <>
+          Beside <span className="jp-VramReport-name">{comparison.name}</span>
+        </>
+      }
       className="jp-VramReport-comparison"
       aside={<Choice label="Differences by" options={DIMENSIONS} value={by} onChange={setBy} />}
     >

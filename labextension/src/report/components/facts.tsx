@@ -4,23 +4,25 @@ import { scaleFor, sizeText } from '../units';
 import { Figure, Section } from './parts';
 
 /** What stands below the figures: the allocator, other devices, what a reader should know. */
-export function Facts(props: { report: IReport }): JSX.Element | null {
+export function Facts(props: { report: IReport }): JSX.Element {
   const { report } = props;
   const { allocator, other_devices, notes } = report;
   return (
-    <>
+    <div className="jp-VramReport-columns">
       {allocator && <AllocatorFacts report={report} allocator={allocator} />}
-      {other_devices.length > 0 && <OtherDevices report={report} />}
-      {notes.length > 0 && (
-        <Section title="Notes">
-          <ul className="jp-VramReport-notes">
-            {notes.map((note, index) => (
-              <li key={index}>{note}</li>
-            ))}
-          </ul>
-        </Section>
-      )}
-    </>
+      <div>
+        {other_devices.length > 0 && <OtherDevices report={report} />}
+        {notes.length > 0 && (
+          <Section title="Notes">
+            <ul className="jp-VramReport-notes">
+              {notes.map((note, index) => (
+                <li key={index}>{note}</li>
+              ))}
+            </ul>
+          </Section>
+        )}
+      </div>
+    </div>
   );
 }
 

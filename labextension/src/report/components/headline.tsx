@@ -20,7 +20,9 @@ export function Headline(props: { report: IReport }): JSX.Element {
     <>
       <div className="jp-VramReport-headline">
         <h2 title={exactBytes(report.peak_bytes)}>{report.peak_bytes > 0 ? peak : nothing}</h2>
-        <span className="jp-Vram-dim">{[...how, ...name].join(' · ')}</span>
+        {report.peak_bytes > 0 && (
+          <span className="jp-Vram-dim">{[...how, ...name].join(' · ')}</span>
+        )}
         <span className="jp-VramReport-changes">
           {nothing === null && (
             <>

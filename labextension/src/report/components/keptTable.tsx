@@ -1,13 +1,12 @@
 import * as React from 'react';
 import { IKept, IReport } from '../data';
 import { categoryLabel, codePieces } from '../phrases';
-import { scaleFor } from '../units';
-import { Figure, Section } from './parts';
+import { exactBytes, sizeText } from '../units';
+import { Section } from './parts';
 
 /** What the cell left behind, by the name that holds it, and what to do about it. */
 export function KeptTable(props: { report: IReport }): JSX.Element {
   const { kept, retained_bytes } = props.report;
-  const scale = scaleFor(...kept.map(one => one.bytes));
   const rest = retained_bytes - kept.reduce((total, one) => total + one.bytes, 0);
   if (kept.length === 0) {
     return (
@@ -21,11 +20,9 @@ export function KeptTable(props: { report: IReport }): JSX.Element {
     );
   }
   return (
-    <Section title="Stayed alive" aside={<span className="jp-VramReport-unit">{scale.unit}</span>}>
+    <Section title="Stayed alive">
       <table className="jp-VramReport-kept">
-        <caption className="jp-Vram-hidden">
-          What the cell allocated and is still alive, in {scale.unit}
-        </caption>
+        <caption className="jp-Vram-hidden">What the cell allocated and is still alive</caption>
         <tbody>
           {kept.map((one, index) => (
             <tr key={index}>
@@ -38,9 +35,7 @@ export function KeptTable(props: { report: IReport }): JSX.Element {
                 {one.hint !== null && <Hint text={one.hint} />}
                 <span className="jp-Vram-why">{origin(one)}</span>
               </th>
-              <td className="jp-VramReport-stayed">
-                <Figure bytes={one.bytes} scale={scale} />
-              </td>
+              <Size bytes={one.bytes} />
             </tr>
           ))}
           {rest > 0 && (
@@ -48,14 +43,21 @@ export function KeptTable(props: { report: IReport }): JSX.Element {
               <th scope="row" className="jp-Vram-dim">
                 others
               </th>
-              <td className="jp-VramReport-stayed">
-                <Figure bytes={rest} scale={scale} />
-              </td>
+              <Size bytes={rest} />
             </tr>
           )}
         </tbody>
       </table>
     </Section>
+  );
+}
+
+/** With a unit of its own: a forgotten loss and a forgotten model lie far apart. */
+function Size(props: { bytes: number }): JSX.Element {
+  return (
+    <td className="jp-VramReport-stayed jp-Vram-number" title={exactBytes(props.bytes)}>
+      {sizeText(props.bytes)}
+    </td>
   );
 }
 

@@ -1,8 +1,8 @@
 import * as React from 'react';
-import { phaseAt, totalAt } from '../cursor';
+import { lastSecond, phaseAt, totalAt } from '../cursor';
 import { IReport } from '../data';
 import { categoryLabel } from '../phrases';
-import { IScale, timeText } from '../units';
+import { IScale, timeScaleFor, timeText } from '../units';
 import { Chip, Figure } from './parts';
 
 /** The bands with their figures: at the peak, or at the time that is looked at. */
@@ -20,10 +20,12 @@ export function Legend(props: {
   return (
     <div className="jp-VramReport-legend">
       <span className="jp-VramReport-when">
-        {point === null ? 'At the peak' : 'At'}
-        {point === null ? ', ' : ' '}
-        {timeText(seconds)}
+        {point === null ? 'At the peak, ' : 'At '}
+        {timeText(seconds, timeScaleFor(lastSecond(report)))}
         {phase !== null && ` · ${phase}`}
+      </span>
+      <span className="jp-VramReport-total">
+        <Figure bytes={total} scale={scale} /> {scale.unit}
       </span>
       <ul>
         {curve.series.map(series => (
@@ -36,10 +38,6 @@ export function Legend(props: {
             />
           </li>
         ))}
-        <li className="jp-VramReport-total">
-          total <Figure bytes={total} scale={scale} />{' '}
-          <span className="jp-Vram-dim">{scale.unit}</span>
-        </li>
       </ul>
     </div>
   );

@@ -41,7 +41,7 @@ export function Chip(props: { category: string }): JSX.Element {
 }
 
 export function Section(props: {
-  title: string;
+  title: React.ReactNode;
   aside?: React.ReactNode;
   className?: string;
   children: React.ReactNode;

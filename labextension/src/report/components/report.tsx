@@ -39,9 +39,7 @@ export function ReportView(props: { report: IReport }): JSX.Element {
           <PeakParts report={report} />
         </div>
       </div>
-      <div className="jp-VramReport-columns jp-mod-facts">
-        <Facts report={report} />
-      </div>
+      <Facts report={report} />
     </>
   );
 }

@@ -26,11 +26,15 @@ export function Source(props: { report: IReport }): JSX.Element {
 
   const top = source.find(line => line.peak_bytes > 0 && line.peak_bytes === most);
   return (
-    <Section title="Your cell" className="jp-VramReport-source">
+    <Section
+      title="Your cell"
+      className="jp-VramReport-source"
+      aside={<span className="jp-VramReport-unit">{scale.unit}</span>}
+    >
       <div
         ref={scroll}
         className={isLong ? 'jp-Vram-scroll' : undefined}
-        {...(isLong ? { tabIndex: 0, role: 'region', 'aria-label': 'Lines of the cell' } : {})}
+        {...(isLong ? { tabIndex: 0, role: 'group', 'aria-label': 'Lines of the cell' } : {})}
       >
         <table>
           <caption className="jp-Vram-hidden">Memory of each line, in {scale.unit}</caption>
@@ -39,7 +43,7 @@ export function Source(props: { report: IReport }): JSX.Element {
               <td />
               <td />
               <td />
-              <th scope="col">at the peak, {scale.unit}</th>
+              <th scope="col">at peak</th>
               <th scope="col">kept</th>
             </tr>
           </thead>
