@@ -11,6 +11,8 @@ from jupyter_vram.model.units import Phase
 
 CELL = "cell"
 _CELL_FILE = re.compile(r"[/\\]ipykernel_\d+[/\\]|^<ipython-input|^<timed ")
+_CELL_LABEL = re.compile(r"cell$|In \[\d+\]$")
+"""As our own export names cells."""
 _LIBRARY = re.compile(
     r"/(site|dist)-packages/|/lib/python3|/Lib/|/torchinductor_|/torch/(_|nn|optim|autograd|utils|cuda)"
 )
@@ -47,7 +49,7 @@ class ContextTable:
     def of_stack(self, frames: Iterable[Any]) -> int:
         """The row of the context that a stack tells. torch gives the innermost frame first."""
         outermost_first = [frame for frame in frames if isinstance(frame, dict)][::-1]
-        lines = []
+        lines: list[Line] = []
         for frame in outermost_first:
             line = self._line(frame)
             # A comprehension or a wrapper repeats its line.
@@ -78,6 +80,8 @@ class ContextTable:
             return self._labels[file]
         if _CELL_FILE.search(file):
             return CELL
+        if _CELL_LABEL.match(file):
+            return file
         plain = file.replace("\\", "/")
         if not plain.endswith(".py") or plain.startswith("<") or _LIBRARY.search(plain):
             return None

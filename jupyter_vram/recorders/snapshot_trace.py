@@ -263,7 +263,7 @@ class _DeviceTrace:
         full_context[:n_alloc] = context
         return Trace(
             recorder=self._options.recorder,
-            bytes_kind="block",
+            bytes_kind=self._snapshot.final_sizes or "block",
             device=f"cuda:{self._device}",
             start_ns=start_ns,
             end_ns=end_ns,
@@ -304,8 +304,8 @@ class _DeviceTrace:
     def _sizes(self, pairs: _Pairs, stayed: Int64) -> Int64:
         """Block bytes of each allocation of the trace."""
         events = self._events
-        sizes = self._rounding.round(events.size_bytes[pairs.alloc])
-        if self._expandable():
+        sizes = self._rounded(pairs.alloc)
+        if self._snapshot.final_sizes or self._expandable():
             return sizes
         large = sizes > block_sizes.SMALL_BYTES
         segment_events = (events.action == se.SEGMENT_ALLOC) | (events.action == se.SEGMENT_FREE)
@@ -352,6 +352,10 @@ class _DeviceTrace:
         )
         return sizes
 
+    def _rounded(self, at: Int64) -> Int64:
+        sizes = self._events.size_bytes[at]
+        return sizes if self._snapshot.final_sizes else self._rounding.round(sizes)
+
     def _expandable(self) -> bool:
         """torch notes the setting from 2.3 on."""
         return (
@@ -380,7 +384,7 @@ class _DeviceTrace:
     def _sizes_before(self, freed: Int64) -> Int64:
         """Of blocks from before that were freed: by a snapshot at the start, else rounded."""
         events, before = self._events, self._options.before
-        sizes = self._rounding.round(events.size_bytes[freed])
+        sizes = self._rounded(freed)
         if before is None or not len(freed):
             return sizes
         mine = before.segments.device[before.blocks.segment] == self._device

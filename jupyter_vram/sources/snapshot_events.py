@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import compress, repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,9 @@ NO_TIME = -1
 NO_STACK = -1
 CHUNK = 20_000
 MAX_DEVICES = 1024
+
+OWN_KEY = "jupyter_vram"
+"""Marks the snapshots that this package exports; torch's viewer passes over it."""
 
 Frames = list[Any]
 """torch's frames, the innermost first: dicts with filename, line, name."""
@@ -115,6 +118,8 @@ class Snapshot:
     """By device ordinal; may be shorter or longer than the devices in use."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """torch's ``allocator_settings``; empty before 2.3."""
+    final_sizes: Literal["block", "tensor"] | None = None
+    """Of our own export only: events carry these bytes, where torch's carry what was requested."""
 
 
 _Key = tuple[int, int, int, int] | None
@@ -260,7 +265,15 @@ def collect(
         blocks=blocks,
         traces=tuple(columns),
         settings=settings if isinstance(settings, dict) else {},
+        final_sizes=_final_sizes(raw.get(OWN_KEY)),
     )
+
+
+def _final_sizes(mark: object) -> Literal["block", "tensor"] | None:
+    kind = mark.get("sizes") if isinstance(mark, dict) else None
+    if kind == "block":
+        return "block"
+    return "tensor" if kind == "tensor" else None
 
 
 @contextmanager
