@@ -63,7 +63,8 @@ history.start()
 for _ in range(3):
     step(net, optimizer)
 # Large sizes whose rest is too small to split off, freed before the end.
-odd = [torch.empty(n, dtype=torch.uint8, device="cuda") for n in (19_500_001, 3_333_333, 70_000_001)]
+sizes = 19_500_001, 3_333_333, 70_000_001
+odd = [torch.empty(size, dtype=torch.uint8, device="cuda") for size in sizes]
 del odd
 kept = torch.empty(12_345_678, dtype=torch.uint8, device="cuda")
 trace = of(history.stop())
@@ -116,7 +117,7 @@ def test_a_users_history_goes_on_and_its_dump_is_read(tmp_path: Path) -> None:
     in_new_process(
         """
 torch.cuda.init()
-torch.cuda.memory._record_memory_history(max_entries=100_000)
+torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")
 net = model()
 history = CudaHistory()
 history.start()
@@ -132,7 +133,6 @@ torch.cuda.memory._dump_snapshot(str(path))
 dumped = of(traces_from_snapshot(load_snapshot(path)))
 end = dumped.start_bytes + int(dumped.change_bytes.sum())
 assert end == torch.cuda.memory_allocated()
-assert any(context.op.startswith("aten::") for context in dumped.contexts)
 torch.cuda.memory._record_memory_history(None)
 """,
         tmp_path,
@@ -143,7 +143,9 @@ def test_lines_are_those_of_the_code(tmp_path: Path) -> None:
     in_new_process(
         """
 path = Path(sys.argv[1]) / "work.py"
-path.write_text("import torch\\nheld = []\\ndef go():\\n    held.append(torch.ones(1000, device='cuda'))\\n")
+path.write_text(
+    "import torch\\nheld = []\\ndef go():\\n    held.append(torch.ones(1000, device='cuda'))\\n"
+)
 sys.path.insert(0, str(path.parent))
 import work
 torch.cuda.init()
