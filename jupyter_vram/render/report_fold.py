@@ -26,6 +26,7 @@ from jupyter_vram.model.report_data import (
 )
 from jupyter_vram.render.fold_curve import thin
 from jupyter_vram.render.fold_modules import prune
+from jupyter_vram.render.report_words import CELL_LINES, is_before, is_cell_line
 
 SEVERAL = "several"
 """The category of a folded row whose parts had different ones."""
@@ -43,7 +44,8 @@ class Limits:
 
     points: int
     rows: int
-    """Of each table."""
+    """Of each table; of its three parts each, where what was there before, lines of the cell, and
+    other code stand in one."""
     source_lines: int
     modules: int
     """Nodes of the tree."""
@@ -82,9 +84,9 @@ class _Folding:
             curve=thin(data.curve, self.limits.points, data.peak_s, self.name),
             spans=self.spans(data.spans, data.duration_s),
             by_category=self.rows(data.by_category),
-            by_line=self.rows(data.by_line),
+            by_line=self.rows_by_owner(data.by_line, lines=bool(data.source)),
             by_module=self.rows(data.by_module),
-            by_op=self.rows(data.by_op),
+            by_op=self.rows_by_owner(data.by_op, lines=False),
             source=self.source(data.source),
             modules=modules,
             kept=self.kept(data.kept),
@@ -118,12 +120,23 @@ class _Folding:
         self.folded[what] += len(rest)
         return (*items[: limit - 1], merge(rest))
 
-    def rows(self, rows: Sequence[Row]) -> tuple[Row, ...]:
+    def rows(self, rows: Sequence[Row], what: str = "") -> tuple[Row, ...]:
         def merge(rest: Sequence[Row]) -> Row:
-            return Row(_more(rest), sum(r.bytes for r in rest), sum(r.count for r in rest))
+            name = _more(rest) + what
+            return Row(name, sum(r.bytes for r in rest), sum(r.count for r in rest))
 
         kept = self.tail(rows, "rows", merge)
         return tuple(dataclasses.replace(row, name=self.name(row.name)) for row in kept)
+
+    def rows_by_owner(self, rows: Sequence[Row], *, lines: bool) -> tuple[Row, ...]:
+        """What was there before, lines of the cell and others in tails of their own: a reader adds
+        them up apart. `lines`: the cell's stand beside its source."""
+        before, cell, others = [], [], []
+        for row in rows:
+            part = before if is_before(row) else cell if lines and is_cell_line(row) else others
+            part.append(row)
+        folded = [*self.rows(before), *self.rows(cell, CELL_LINES), *self.rows(others)]
+        return tuple(sorted(folded, key=lambda row: -row.bytes))
 
     def kept(self, rows: Sequence[Kept]) -> tuple[Kept, ...]:
         def merge(rest: Sequence[Kept]) -> Kept:

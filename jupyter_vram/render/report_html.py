@@ -75,13 +75,7 @@ def report_html(data: ReportData, limits: Limits = LIMITS) -> str:
     data = fold(data, limits)
     parts = [_head(data), timeline_html(data)]
     if data.peak_bytes:
-        beside = "flex:1 1 340px;min-width:0"
-        pair = [_categories(data), _modules(data)]
-        columns = "".join(element("div", beside, part) for part in pair if part)
-        parts += [
-            section(columns, style="display:flex;flex-wrap:wrap;gap:14px 28px"),
-            _source(data),
-        ]
+        parts += _at_peak(data)
     parts += [_kept(data), _comparison(data), _more(data), _notes(data)]
     style = "max-width:920px;font-size:13px;line-height:1.45;color:inherit;overflow-x:auto"
     return element("div", style, "".join(parts))
@@ -98,6 +92,21 @@ def _head(data: ReportData) -> str:
         "" if data.peak_bytes else NOTHING,
     ]
     return "".join(element("div", "margin:0", line) for line in lines if line)
+
+
+def _at_peak(data: ReportData) -> list[str]:
+    """All dimensions; the one that was asked for first."""
+    pair = [_categories(data), _modules(data)]
+    if data.detail == "module":
+        pair.reverse()
+    beside = "flex:1 1 340px;min-width:0"
+    columns = "".join(element("div", beside, part) for part in pair if part)
+    parts = [section(columns, style="display:flex;flex-wrap:wrap;gap:14px 28px"), _source(data)]
+    if data.detail == "line":
+        parts.reverse()
+    if data.detail == "op":
+        parts.insert(0, section(_operations(data, opened=True)))
+    return parts
 
 
 def _categories(data: ReportData) -> str:
@@ -249,11 +258,12 @@ def _change_name(what: str, one: Change, most: int) -> str:
 
 def _more(data: ReportData) -> str:
     """What few look at: closed."""
-    parts = [_operations(data), _allocator(data), _devices(data)]
+    operations = "" if data.detail == "op" else _operations(data, opened=False)
+    parts = [operations, _allocator(data), _devices(data)]
     return section(*filter(None, parts)) if any(parts) else ""
 
 
-def _operations(data: ReportData) -> str:
+def _operations(data: ReportData, *, opened: bool) -> str:
     if not data.by_op:
         return ""
     heads = [("", CELL), (faint("blocks"), f"{FIGURE};width:72px"), ("", f"{FIGURE};width:36%")]
@@ -266,7 +276,7 @@ def _operations(data: ReportData) -> str:
         for one in data.by_op
     ]
     inner = table("", heads, rows, fixed=True)
-    return disclosure("<strong>Operations at the peak</strong>", inner, opened=False)
+    return disclosure("<strong>Operations at the peak</strong>", inner, opened=opened)
 
 
 def _allocator(data: ReportData) -> str:

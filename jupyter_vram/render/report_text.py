@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 
-from jupyter_vram.model.report_data import Change, ModuleNode, ReportData, Row
+from jupyter_vram.model.report_data import By, Change, ModuleNode, ReportData, Row
 from jupyter_vram.render.report_fold import Limits, fold
 from jupyter_vram.render.report_words import (
     AT_PEAK,
@@ -50,7 +50,7 @@ def report_text(data: ReportData) -> str:
     data = fold(data, LIMITS)
     sections: list[Iterable[str]] = [_head(data)]
     if data.peak_bytes:
-        sections += [_categories(data), _source(data), _modules(data)]
+        sections += [_PARTS[by](data) for by in _order(data.detail)]
     sections += [_kept(data), _allocator(data), _devices(data), _comparison(data)]
     sections += [_bullets(remarks(data))]
     return "\n\n".join(filter(None, ("\n".join(lines) for lines in sections)))
@@ -119,6 +119,12 @@ def _categories(data: ReportData) -> list[str]:
     return [title, *(_row(row, data.peak_bytes) for row in data.by_category)]
 
 
+def _operations(data: ReportData) -> list[str]:
+    if not data.by_op:
+        return []
+    return ["Operations at the peak", *(_row(row, data.peak_bytes) for row in data.by_op)]
+
+
 def _source(data: ReportData) -> list[str]:
     """The cell with its bytes; then what no line of it allocated, so that it adds up."""
     rows = [row for row in before_rows(data) if row.bytes]
@@ -160,6 +166,20 @@ def _modules(data: ReportData) -> list[str]:
         lines.append(_row(row, data.peak_bytes))
         pending += [(depth + 1, child) for child in reversed(node.children)]
     return lines
+
+
+_PARTS: dict[By, Callable[[ReportData], list[str]]] = {
+    "category": _categories,
+    "line": _source,
+    "module": _modules,
+    "op": _operations,
+}
+
+
+def _order(detail: By | None) -> list[By]:
+    """The dimension asked for comes first. Operations are many: only if asked for."""
+    usual: list[By] = ["category", "line", "module"]
+    return usual if detail is None else [detail, *(by for by in usual if by != detail)]
 
 
 def _kept(data: ReportData) -> list[str]:

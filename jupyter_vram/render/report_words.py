@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from jupyter_vram.model.report_data import (
     WITHIN,
     Allocator,
@@ -23,6 +25,8 @@ RECORDER = {
 }
 AT_PEAK = "At the peak"
 NO_HOLDER = "(no holder found)"
+CELL_LINES = " lines of the cell"
+_CELL_LINE = re.compile(r"line \d+")
 NOTHING = "No memory was allocated on this device."
 
 
@@ -128,11 +132,22 @@ def change_headline(data: ReportData, other: Comparison) -> str:
     )
 
 
+def is_before(row: Row) -> bool:
+    """Whether it was there before the recording: a row by line or by op."""
+    return row.name.startswith("before: ")
+
+
+def is_cell_line(row: Row) -> bool:
+    """Whether a row by line is a line of the cell, or what it called; also the tail of many."""
+    return bool(_CELL_LINE.fullmatch(row.name.partition(WITHIN)[0])) or (
+        row.name.startswith("… ") and row.name.endswith(CELL_LINES)
+    )
+
+
 def before_rows(data: ReportData) -> tuple[Row, ...]:
     """The rows by line that are not beside a line of the source: what was there before, and code
     outside the cell. With the source's lines they add up to the peak."""
-    shown = {f"line {line.number}" for line in data.source}
-    return tuple(row for row in data.by_line if row.name.partition(WITHIN)[0] not in shown)
+    return tuple(row for row in data.by_line if not (data.source and is_cell_line(row)))
 
 
 def origin(kept: Kept) -> str:

@@ -31,6 +31,7 @@ from jupyter_vram.model.units import CATEGORIES
 from jupyter_vram.render.report_bundle import LARGE, MAX_BYTES, MEDIUM, SMALL, bundle, size_bytes
 from jupyter_vram.render.report_fold import SEVERAL, Limits, fold
 from jupyter_vram.render.report_text import LIMITS as TEXT
+from jupyter_vram.render.report_words import before_rows, is_before, is_cell_line
 from reports.examples import compared, empty, gpu
 from support.html import parse
 
@@ -215,8 +216,25 @@ def test_tails_are_told() -> None:
     rows = tuple(Row(f"op{i}", 10_000 - i, 1) for i in range(500))
     report = dataclasses.replace(gpu(), by_op=rows)
     folded = fold(report, MEDIUM)
-    assert folded.by_op[-1] == Row("… 471 more", sum(row.bytes for row in rows[29:]), 471)
+    assert Row("… 471 more", sum(row.bytes for row in rows[29:]), 471) in folded.by_op
     assert folded.notes[-1] == "Folded here, to stay small: 471 rows. The sums are unchanged."
+
+
+def test_lines_and_owners_have_tails_of_their_own() -> None:
+    """A reader adds up what was before, the lines of the cell, and other code, each apart."""
+    lines = [Row(f"line {n} › util.py:{n}" if n % 2 else f"line {n}", n, 1) for n in range(1, 90)]
+    before = [Row("before: parameter", 5_000, 9), Row("before: input", 1, 9)]
+    others = [Row(f"util.py:{n}", n, 1) for n in range(1, 60)]
+    rows = sorted([*lines, *before, *others], key=lambda row: -row.bytes)
+    source = tuple(SourceLine(n, "f()", n, 0) for n in range(1, 90))
+    peak = sum(row.bytes for row in rows)
+    report = dataclasses.replace(empty(), by_line=tuple(rows), source=source, peak_bytes=peak)
+    for limits in (MEDIUM, SMALL, TEXT):
+        folded = fold(report, limits)
+        assert [row for row in folded.by_line if is_before(row)] == before
+        assert sum(r.bytes for r in folded.by_line if is_cell_line(r)) == sum(range(1, 90))
+        beside = sum(line.peak_bytes for line in folded.source)
+        assert beside + sum(row.bytes for row in before_rows(folded)) == peak
 
 
 def test_a_tail_of_several_categories_has_none_of_them() -> None:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from jupyter_vram.model.report_data import Curve, ReportData, Row, Series, Span
+from jupyter_vram.model.report_data import DIMENSIONS, Curve, ReportData, Row, Series, Span
 from jupyter_vram.model.units import CATEGORIES
 from jupyter_vram.render.colors import CATEGORY_COLORS, KEPT, LINE, PEAK, color_of
 from jupyter_vram.render.html_timeline import ticks
@@ -130,6 +130,18 @@ def test_module_tree_opens_level_by_level() -> None:
     inner = next(d for d in outer.all("details") if "h.* × 12" in d.all("summary")[0].text())
     assert "open" not in inner.attributes
     assert "c_proj Conv1D" in inner.text()
+
+
+def test_the_dimension_asked_for_is_first() -> None:
+    heads = {"category": "At the peak", "line": "Cell at peak", "module": "Modules at"}
+    heads["op"] = "Operations"
+    for by in DIMENSIONS:
+        page = parse(report_html(dataclasses.replace(gpu(), detail=by)))
+        text = page.text()
+        assert text.index(heads[by]) == min(text.index(head) for head in heads.values())
+        assert text.count("Operations at the peak") == 1
+        operations = next(d for d in page.all("details") if "Operations" in d.text())
+        assert ("open" in operations.attributes) == (by == "op")
 
 
 def test_everything_is_told() -> None:

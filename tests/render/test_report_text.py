@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_vram.model.report_data import Kept, ReportData, Row, SourceLine
+from jupyter_vram.model.report_data import DIMENSIONS, Kept, ReportData, Row, SourceLine
 from jupyter_vram.render.report_text import (
     BAR,
     WIDTH,
@@ -66,6 +66,20 @@ def test_every_part_is_there() -> None:
     assert "  before: optimizer state" in text
     assert "• Other processes' memory" in text
     assert "private pools" not in text  # unknown: not 0
+
+
+def test_the_dimension_asked_for_is_first() -> None:
+    heads = {
+        "category": "At the peak",
+        "line": "Cell  ",
+        "module": "Modules at",
+        "op": "Operations",
+    }
+    assert "Operations" not in report_text(gpu())
+    for by in DIMENSIONS:
+        text = report_text(dataclasses.replace(gpu(), detail=by))
+        places = [text.index(head) for head in heads.values() if head in text]
+        assert text.index(heads[by]) == min(places)
 
 
 def test_comparison_and_error() -> None:
