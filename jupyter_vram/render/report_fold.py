@@ -125,18 +125,24 @@ class _Folding:
             name = _more(rest) + what
             return Row(name, sum(r.bytes for r in rest), sum(r.count for r in rest))
 
-        kept = self.tail(rows, "rows", merge)
-        return tuple(dataclasses.replace(row, name=self.name(row.name)) for row in kept)
+        return self.rows_as_they_are(self.tail(rows, "rows", merge))
 
     def rows_by_owner(self, rows: Sequence[Row], *, lines: bool) -> tuple[Row, ...]:
         """What was there before, lines of the cell and others in tails of their own: a reader adds
         them up apart. `lines`: the cell's stand beside its source."""
-        before, cell, others = [], [], []
+        before: list[Row] = []
+        cell: list[Row] = []
+        others: list[Row] = []
         for row in rows:
             part = before if is_before(row) else cell if lines and is_cell_line(row) else others
             part.append(row)
+        if max(map(len, (before, cell, others))) <= self.limits.rows:
+            return self.rows_as_they_are(rows)
         folded = [*self.rows(before), *self.rows(cell, CELL_LINES), *self.rows(others)]
         return tuple(sorted(folded, key=lambda row: -row.bytes))
+
+    def rows_as_they_are(self, rows: Sequence[Row]) -> tuple[Row, ...]:
+        return tuple(dataclasses.replace(row, name=self.name(row.name)) for row in rows)
 
     def kept(self, rows: Sequence[Kept]) -> tuple[Kept, ...]:
         def merge(rest: Sequence[Kept]) -> Kept:
