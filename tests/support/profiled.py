@@ -1,14 +1,15 @@
 """The truth of a workload by torch's own profiler: what was live when, to the byte.
 
-The profiler runs from the model's construction on, so that it knows the size of every block that
-the step frees. Whose a block is comes from its address after the step.
+The profiler runs from before the model's construction on, so that it knows the size of every block
+that a step frees. Whose a block is comes from its address after the step.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from support.workloads import Workload, prelude
@@ -16,7 +17,9 @@ from support.workloads import Workload, prelude
 if TYPE_CHECKING:
     from torch import Tensor
 
-STEP = "the step"
+SETUP, FIRST, SECOND = "setup", "first step", "second step"
+SPANS = {"whole": (SETUP, FIRST), "first": (FIRST, FIRST), "second": (SECOND, SECOND)}
+"""What is recorded → where it begins, where it ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +30,11 @@ class Truth:
     peak_bytes: int
     end_bytes: int
     retained_bytes: int
-    """Allocated by the step and alive at its end."""
+    """Allocated during it and alive at its end."""
     at_peak: Mapping[str, int]
-    """parameter, buffer, gradient, optimizer state: of those alive at the end, what was there at
-    the peak."""
-    names: Mapping[str, Any]
-    """After the step."""
+    """parameter, buffer, gradient, optimizer state: what lives at the end and did at the peak."""
+    by_hand: Mapping[str, int]
+    """The workload's own count after the step: the same four and ``retained`` (by the step)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,23 @@ class _Change:
     change_bytes: int
 
 
-def profile(workload: Workload, *, warm: bool = False, whole: bool = False) -> Truth:
-    """`warm`: it is the second step that counts. `whole`: the setup belongs to the step."""
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """After a step."""
+
+    addresses: Mapping[str, Sequence[int]]
+    by_hand: Mapping[str, int]
+
+
+@cache
+def profile(workload: Workload) -> Mapping[str, Truth]:
+    """By what is recorded: ``whole`` (setup and first step), ``first`` (step), ``second``."""
     import torch
-    from torch.profiler import ProfilerActivity
+    from torch.profiler import ProfilerActivity, record_function
 
     names: dict[str, Any] = {}
     exec(prelude(), names)
+    left = {}
     gc.collect()
     collects = gc.isenabled()
     gc.disable()  # what a cycle holds goes at the same moment in every run
@@ -56,80 +68,30 @@ def profile(workload: Workload, *, warm: bool = False, whole: bool = False) -> T
         with torch.profiler.profile(
             activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True
         ) as profiler:
-            if not whole:
+            with record_function(SETUP):
                 exec(workload.setup, names)
-                if warm:
+            for step in (FIRST, SECOND):
+                gc.collect()
+                with record_function(step):
                     exec(workload.step, names)
-            with torch.profiler.record_function(STEP):
-                exec(workload.whole if whole else workload.step, names)
+                left[step] = _left(workload, names, first=step == FIRST)
     finally:
         if collects:
             gc.enable()
-    changes, start_ns, end_ns = _changes(profiler)
-    return _truth(changes, start_ns, end_ns, names)
-
-
-def _changes(profiler: Any) -> tuple[list[_Change], int, int]:
-    """All changes on the CPU by time, and the beginning and end of the step."""
-    from torch._C._profiler import _EventType
-
-    changes, span = [], None
-    pending = list(profiler.profiler.kineto_results.experimental_event_tree())
-    while pending:
-        event = pending.pop()
-        pending.extend(event.children)
-        kind, fields = event.typed
-        if kind == _EventType.Allocation and fields.device.type == "cpu":
-            changes.append(_Change(event.start_time_ns, fields.ptr, fields.alloc_size))
-        elif event.name == STEP:
-            span = event.start_time_ns, event.end_time_ns
-    assert span is not None
-    changes.sort(key=lambda change: change.time_ns)
-    return changes, *span
-
-
-def _truth(changes: list[_Change], start_ns: int, end_ns: int, names: Mapping[str, Any]) -> Truth:
-    live = start = peak = 0
-    peak_ns = start_ns
-    began: dict[int, _Change] = {}  # by address: those alive
-    for change in changes:
-        if change.time_ns > end_ns:
-            break
-        live += change.change_bytes
-        if change.change_bytes > 0:
-            began[change.address] = change
-        else:
-            began.pop(change.address, None)
-        if change.time_ns < start_ns:
-            start = peak = live
-        elif live > peak:
-            peak, peak_ns = live, change.time_ns
-    at_peak = {
-        name: sum(
-            block.change_bytes
-            for address in {tensor.untyped_storage().data_ptr() for tensor in tensors}
-            if (block := began[address]).time_ns <= peak_ns
-        )
-        for name, tensors in _identities(names).items()
+    changes, spans = _events(profiler)
+    return {
+        what: _truth(changes, spans[begin][0], spans[end][1], left[end])
+        for what, (begin, end) in SPANS.items()
     }
-    retained = sum(b.change_bytes for b in began.values() if b.time_ns >= start_ns)
-    return Truth(
-        start_bytes=start,
-        peak_bytes=peak,
-        end_bytes=live,
-        retained_bytes=retained,
-        at_peak=at_peak,
-        names=names,
-    )
 
 
-def _identities(names: Mapping[str, Any]) -> dict[str, Iterable[Tensor]]:
+def _left(workload: Workload, names: Mapping[str, Any], *, first: bool) -> _Left:
     import torch
 
     model, optimizer = names["model"], names["optimizer"]
     parameters = list(model.parameters())
     state = [] if optimizer is None else list(optimizer.state.values())
-    return {
+    tensors: dict[str, list[Tensor]] = {
         "parameter": parameters,
         "buffer": list(model.buffers()),
         "gradient": [p.grad for p in parameters if p.grad is not None],
@@ -137,3 +99,70 @@ def _identities(names: Mapping[str, Any]) -> dict[str, Iterable[Tensor]]:
             value for held in state for value in held.values() if isinstance(value, torch.Tensor)
         ],
     }
+    return _Left(
+        addresses={
+            name: sorted({tensor.untyped_storage().data_ptr() for tensor in found})
+            for name, found in tensors.items()
+        },
+        by_hand={
+            "parameter": workload.parameter_bytes(names),
+            "buffer": workload.buffer_bytes(names),
+            "gradient": workload.gradient_bytes(names),
+            "optimizer state": workload.optimizer_state_bytes(names),
+            "retained": workload.retained_bytes(names, first=first),
+        },
+    )
+
+
+def _events(profiler: Any) -> tuple[list[_Change], dict[str, tuple[int, int]]]:
+    """All changes on the CPU by time; when each named stretch began and ended."""
+    from torch._C._profiler import _EventType
+
+    changes, spans = [], {}
+    pending = list(profiler.profiler.kineto_results.experimental_event_tree())
+    while pending:
+        event = pending.pop()
+        pending.extend(event.children)
+        kind, fields = event.typed
+        if kind == _EventType.Allocation and fields.device.type == "cpu":
+            changes.append(_Change(event.start_time_ns, fields.ptr, fields.alloc_size))
+        elif event.name in (SETUP, FIRST, SECOND):
+            spans[event.name] = event.start_time_ns, event.end_time_ns
+    changes.sort(key=lambda change: change.time_ns)
+    return changes, spans
+
+
+def _truth(changes: list[_Change], start_ns: int, end_ns: int, left: _Left) -> Truth:
+    live = start = peak = 0
+    peak_ns = start_ns
+    began: dict[int, _Change] = {}  # by address: those alive
+    for change in changes:
+        if change.time_ns > end_ns:
+            break
+        # The size of the block's own beginning: torch's may be that of an earlier block there.
+        size = change.change_bytes
+        if size > 0:
+            began[change.address] = change
+        else:
+            block = began.pop(change.address, None)
+            size = 0 if block is None else -block.change_bytes
+        live += size
+        if change.time_ns < start_ns:
+            start = peak = live
+        elif live > peak:
+            peak, peak_ns = live, change.time_ns
+    return Truth(
+        start_bytes=start,
+        peak_bytes=peak,
+        end_bytes=live,
+        retained_bytes=sum(b.change_bytes for b in began.values() if b.time_ns >= start_ns),
+        at_peak={
+            name: sum(
+                began[address].change_bytes
+                for address in addresses
+                if began[address].time_ns <= peak_ns
+            )
+            for name, addresses in left.addresses.items()
+        },
+        by_hand=left.by_hand,
+    )
