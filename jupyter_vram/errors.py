@@ -7,6 +7,7 @@
     ├── HistoryError         a question the history can't answer
     ├── RecordingError       a recording can't begin, or its report can't do what is asked
     │   └── TorchMissingError  PyTorch is not installed where the cell runs
+    ├── LiveError            a live view that can't be made
     └── BadRequestError      a request to the server that makes no sense (server.parameters)
 
 Each message is a sentence for a user: what is wrong, then what to do.
@@ -48,3 +49,7 @@ class RecordingError(VramError):
 
 class TorchMissingError(RecordingError):
     """PyTorch is not installed in the environment of this kernel."""
+
+
+class LiveError(VramError):
+    """A live view was asked for with figures that make no sense."""

@@ -48,6 +48,7 @@ def load(shell: InteractiveShell) -> None:
         recordings = CellRecordings(shell)
         recordings.attach()
         undo.callback(recordings.detach)
+        undo.callback(_stop_live)
         _loaded[shell] = undo.pop_all()
 
 
@@ -56,6 +57,12 @@ def unload(shell: InteractiveShell) -> None:
     undo = _loaded.pop(shell, None)
     if undo is not None:
         undo.close()
+
+
+def _stop_live() -> None:
+    live = sys.modules.get("jupyter_vram.kernel.live")
+    if live is not None:
+        live.stop()
 
 
 def _quiet_torch(undo: ExitStack) -> None:
