@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -28,11 +30,15 @@ class CellMonitor:
         self._thread = threading.get_ident()
         self._cells: dict[int, tuple[CodeType, bool]] = {}
         """id of a code → the code, and whether it is a cell's."""
-        self._instrumented: list[CodeType] = []
-        self._rows: list[dict[int, int]] = []
-        """Of each cell frame on the stack."""
+        self._instrumented: dict[int, CodeType] = {}
+        self._on_line: Callable[[CodeType, int], Any] = _nothing
+        self._rows: list[dict[int, int] | None] = [None]
+        """Of each cell frame on the stack; the last is of the one that runs."""
+        self._running: list[CodeType] = []
+        """Of each traced cell frame on the stack."""
         self._untraced = 0
         """Cell frames on the stack beyond `MAX_DEPTH`."""
+        self._watched = {id(code) for code in places.watched}
         self._quiet: set[int] = set()
         """Rows that are not worth a record."""
 
@@ -46,7 +52,7 @@ class CellMonitor:
         events = self._events = monitoring.events
         monitoring.use_tool_id(self._tool, TOOL_NAME)
         self._disable = monitoring.DISABLE
-        self._local = events.LINE | events.PY_RETURN | events.PY_YIELD
+        self._on_line = self._line_callback()
         callbacks = {
             events.PY_START: self._on_start,
             events.PY_RESUME: self._on_start,
@@ -84,7 +90,7 @@ class CellMonitor:
         if tool is not None:
             monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
             monitoring.set_events(tool, 0)
-            for code in self._instrumented:
+            for code in self._instrumented.values():
                 monitoring.set_local_events(tool, code, 0)
             monitoring.free_tool_id(tool)
         self._places.end()
@@ -100,10 +106,8 @@ class CellMonitor:
     def _on_start(self, code: CodeType, offset: int) -> Any:  # noqa: ARG002
         places = self._places
         if self._is_cell(code):
-            if threading.get_ident() == self._thread:
-                self._enter(code)
-            return None
-        if code is not places.module_call and code not in places.watched:
+            return self._enter(code) if threading.get_ident() == self._thread else None
+        if code is not places.module_call and id(code) not in self._watched:
             return self._disable
         if threading.get_ident() == self._thread:
             self._instrument(code)
@@ -117,37 +121,61 @@ class CellMonitor:
     def _on_throw(self, code: CodeType, offset: int, error: BaseException) -> None:  # noqa: ARG002
         self._on_start(code, offset)  # this event can't be disabled
 
-    def _enter(self, code: CodeType) -> None:
+    def _enter(self, code: CodeType) -> Any:
         places = self._places
         if len(places.callers) >= MAX_DEPTH:
             self._untraced += 1
-            return
-        self._instrument(code)
-        self._rows.append(places.rows_of(places.line, code))
-        places.callers.append(places.line)
-
-    def _instrument(self, code: CodeType) -> None:
-        if code not in self._instrumented:
-            self._instrumented.append(code)
-            monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
-            monitoring.set_local_events(self._tool, code, self._local)
-
-    def _on_line(self, code: CodeType, number: int) -> Any:
-        if threading.get_ident() != self._thread or self._untraced or not self._rows:
+            self._rows.append(None)
             return None
-        places = self._places
-        if not self._is_cell(code):
+        rows = places.rows_of(places.line, code)
+        if rows and self._quiet.issuperset(rows.values()) and code not in self._running:
+            # A function whose lines all are too short to allocate is seen no more.
+            self._cells[id(code)] = (code, False)
+            monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+            monitoring.set_local_events(self._tool, code, 0)
             return self._disable
-        rows = self._rows[-1]
-        row = rows.get(number)
-        if row is None:
-            row = places.new_row(rows, places.callers[-1], code, number)
-        elif row in self._quiet:
-            return self._disable
-        places.set_line(row)
-        if len(places.lines.times) >= places.lines.limit:
-            self._quiet |= places.lines.thin()
+        self._instrument(code, self._events.LINE)
+        self._rows.append(rows)
+        self._running.append(code)
+        places.callers.append(places.line)
         return None
+
+    def _instrument(self, code: CodeType, more: int = 0) -> None:
+        if id(code) not in self._instrumented:
+            self._instrumented[id(code)] = code
+            monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+            events = self._events
+            monitoring.set_local_events(self._tool, code, events.PY_RETURN | events.PY_YIELD | more)
+
+    def _line_callback(self) -> Callable[[CodeType, int], Any]:
+        # Local names: this runs at each line of the user's loops.
+        places, stack, quiet, disable = self._places, self._rows, self._quiet, self._disable
+        thread, get_ident, clock, lines = (
+            self._thread,
+            threading.get_ident,
+            time.time_ns,
+            places.lines,
+        )
+        add_time, add_id, times = lines.times.append, lines.ids.append, lines.times
+
+        def on_line(code: CodeType, number: int) -> Any:
+            rows = stack[-1]
+            if rows is None or get_ident() != thread:
+                return None
+            row = rows.get(number)
+            if row is None:
+                row = places.new_row(rows, places.callers[-1], code, number)
+            elif row in quiet:
+                return disable
+            if row != places.line:
+                places.line = row
+                add_time(clock())
+                add_id(row)
+                if len(times) >= lines.limit:
+                    quiet.update(lines.thin())
+            return None
+
+        return on_line
 
     def _on_return(self, code: CodeType, offset: int, value: object) -> None:  # noqa: ARG002
         self._leave(code)
@@ -161,12 +189,19 @@ class CellMonitor:
         places = self._places
         if code is places.module_call:
             places.leave_module()
-        elif code in places.watched:
+        elif id(code) in self._watched:
             # The callback's caller is the frame that returns.
             places.watched[code](sys._getframe(2), "return")  # noqa: SLF001
         elif self._is_cell(code):
+            # The lowest stands for what ran before the recording.
+            if len(self._rows) > 1:
+                self._rows.pop()
             if self._untraced:
                 self._untraced -= 1
-            elif self._rows:
-                self._rows.pop()
+            else:
+                if self._running:
+                    self._running.pop()
                 places.leave_cell()
+
+
+def _nothing(code: CodeType, number: int) -> None: ...

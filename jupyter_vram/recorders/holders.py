@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import gc
 import sys
+import time
 import types
 import warnings
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -56,6 +58,31 @@ class Holders:
     """id of a parameter or an optimizer → its name."""
 
 
+class Gone:
+    """When storages went that were there at the start: torch's profiler does not tell.
+
+    It watches storages, never tensors: a weak reference to those breaks ``module.to``. torch keeps
+    the Python object of a storage for as long as its memory lives.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[tuple[int, str, int]] = []
+        """Time (ns since the epoch), device, address; in the order of time."""
+        self._watches: list[weakref.ref[Any]] = []
+
+    def watch(self, key: tuple[str, int], storage: Any) -> None:
+        """Note when it goes."""
+
+        def note(_: object) -> None:
+            self.events.append((time.time_ns(), *key))
+
+        self._watches.append(weakref.ref(storage, note))
+
+    def end(self) -> None:
+        """Watch no more."""
+        self._watches.clear()
+
+
 def storage_of(tensor: Any) -> Storage | None:
     """The storage of a tensor; ``None`` for those that have none (meta, fake, sparse)."""
     try:
@@ -70,23 +97,26 @@ def storage_of(tensor: Any) -> Storage | None:
     return Storage(f"{device.type}{index}", address, size, foreign)
 
 
-def find_holders(namespace: Mapping[str, object]) -> Holders:
+def find_holders(namespace: Mapping[str, object], gone: Gone | None = None) -> Holders:
     """Look at all tensors, modules and optimizers that Python knows.
 
-    `namespace`: the user's variables. Names that begin with ``_`` come last, as IPython's own.
+    Args:
+        namespace: the user's variables. Names that begin with ``_`` come last, as IPython's own.
+        gone: is told when one of these storages goes.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return Holders({}, {}, {}, {})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # looking at a deprecated property is not the user's call
-        return _Search(torch, namespace).run()
+        return _Search(torch, namespace, gone).run()
 
 
 class _Search:
-    def __init__(self, torch: Any, namespace: Mapping[str, object]) -> None:
+    def __init__(self, torch: Any, namespace: Mapping[str, object], gone: Gone | None) -> None:
         self.torch = torch
         self.namespace = namespace
+        self.gone = gone
         self.held: dict[tuple[str, int], Held] = {}
         self.graph_owners: dict[int, Owner] = {}
         self.module_names: dict[int, tuple[str, str]] = {}
@@ -122,26 +152,19 @@ class _Search:
         return Holders(self.held, self.graph_owners, self.module_names, self.names)
 
     def _known_to_gc(self) -> tuple[list[Any], list[Any], list[Any]]:
-        tensor_type, module_type = self.torch.Tensor, self.torch.nn.Module
-        optimizer_type = self.torch.optim.Optimizer
-        kinds: dict[type, int] = {}
-        found: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
-        for value in gc.get_objects():
-            kind = type(value)
-            which = kinds.get(kind)
-            if which is None:
-                which = next(
-                    (
-                        at
-                        for at, base in enumerate((tensor_type, module_type, optimizer_type))
-                        if issubclass(kind, base)
-                    ),
-                    -1,
-                )
-                kinds[kind] = which
-            if which >= 0 and (which != 1 or "_parameters" in value.__dict__):
-                found[which].append(value)
-        return found
+        torch = self.torch
+        tensors = _with_subclasses(torch.Tensor)
+        modules = _with_subclasses(torch.nn.Module)
+        optimizers = _with_subclasses(torch.optim.Optimizer)
+        wanted = tensors | modules | optimizers
+        # One look per object: there are hundreds of thousands.
+        found = [value for value in gc.get_objects() if type(value) in wanted]
+        return (
+            [value for value in found if type(value) in tensors],
+            # A module whose constructor has not run has no parameters yet.
+            [m for m in found if type(m) in modules and "_parameters" in m.__dict__],
+            [value for value in found if type(value) in optimizers],
+        )
 
     # --- what is what ------------------------------------------------------------------------
 
@@ -160,6 +183,8 @@ class _Search:
         known = self.held.get(key)
         if known is None:
             self.held[key] = Held(storage, identity, owner)
+            if self.gone is not None:
+                self.gone.watch(key, tensor.untyped_storage())
         elif not only_new and (known.owner is None or known.identity is None):
             self.held[key] = Held(storage, known.identity or identity, known.owner or owner)
 
@@ -267,6 +292,17 @@ class _Search:
                 else:
                     deeper.extend(_parts(name, value, budget))
             level = deeper
+
+
+def _with_subclasses(kind: type) -> set[type]:
+    found, pending = {kind}, [kind]
+    while pending:
+        children: list[type] = type.__subclasses__(pending.pop())
+        for inner in children:
+            if inner not in found:
+                found.add(inner)
+                pending.append(inner)
+    return found
 
 
 def _graph(tensor: Any) -> Any | None:

@@ -28,6 +28,9 @@ class Place(NamedTuple):
     phase: Phase
 
 
+OUTSIDE = Place(NONE, NONE, "", "other")
+
+
 class Change(NamedTuple):
     """A change of memory, with all that is known of its moment."""
 
@@ -92,9 +95,6 @@ class _Open(NamedTuple):
     root: int
     engine: bool
     """It is a node that backward runs, or within one."""
-
-
-_OUTSIDE = Place(NONE, NONE, "", "other")
 
 
 def walk(

@@ -24,7 +24,7 @@ from jupyter_vram.model.trace import (
     Recording,
     Trace,
 )
-from jupyter_vram.recorders.holders import Holders, find_holders
+from jupyter_vram.recorders.holders import Gone, Holders, find_holders
 from jupyter_vram.recorders.places import Places
 from jupyter_vram.recorders.profiler_walk import Change, Columns, Place, Walk, phase_spans, walk
 from jupyter_vram.recorders.session import Session, enter
@@ -80,7 +80,8 @@ class Recorder:
         if torch is None:
             raise TorchMissingError(NO_TORCH)
         self._torch: Any = torch
-        self._before = find_holders(self._namespace)
+        self._gone = Gone()
+        self._before = find_holders(self._namespace, self._gone)
         self._frame_file = frame.f_code.co_filename if frame is not None else None
         self._start_ns = time.time_ns()
         self._session = enter(torch, self._label, self._pieces, frame)
@@ -89,6 +90,7 @@ class Recorder:
         """End without a word, whatever happened."""
         session, self._session = self._session, None
         if session is not None:
+            self._gone.end()
             session.leave(self._pieces)
 
     def stop(self, error: str | None = None) -> Recording:
@@ -96,6 +98,7 @@ class Recorder:
         session, self._session = self._session, None
         assert session is not None, "start() comes first, and stop() once"
         end_ns = time.time_ns()
+        self._gone.end()
         session.leave(self._pieces)
         after = find_holders(self._namespace)
         places = session.places
@@ -111,6 +114,7 @@ class Recorder:
             end_ns=end_ns,
             before=self._before,
             after=after,
+            gone=self._gone.events,
             sightings=session.sightings.seen,
             roots=walked.roots,
             root_calls=places.root_spans,

@@ -13,7 +13,8 @@ BUFFER = 50_000
 LIMIT = 1_000_000
 """Entries kept at most, of 16 bytes each."""
 SHORTEST_NS = 1_500
-"""A torch operation takes longer under the profiler, so what was left sooner allocated nothing."""
+"""A torch operation takes longer under the profiler, so what was left sooner allocated nothing.
+Where tracing an empty line takes longer itself, see `TimeLine.calibrate`."""
 HOT_TIMES = 500
 """What was current so often between two thinnings, and always too shortly, can be left out."""
 
@@ -31,6 +32,10 @@ class TimeLine:
         self.limit = BUFFER
         self._shortest_ns = SHORTEST_NS
         self._thinned = 0
+
+    def calibrate(self, empty_ns: int) -> None:
+        """Tell what an empty line takes: one with an operation takes more than twice as long."""
+        self._shortest_ns = max(SHORTEST_NS, 2 * empty_ns)
 
     def thin(self) -> set[int]:
         """Drop what was current for too short a time to have allocated.
@@ -62,8 +67,8 @@ class TimeLine:
     def _hot(ids: Int64, kept: np.ndarray) -> set[int]:
         known, at, counts = np.unique(ids, return_inverse=True, return_counts=True)
         long = np.bincount(at, weights=kept, minlength=len(known))
-        # One in a hundred may be long: other threads and the garbage collector interrupt.
-        return set(known[(counts >= HOT_TIMES) & (long * 100 <= counts)].tolist())
+        # One in twenty may be long: other threads and the garbage collector interrupt.
+        return set(known[(counts >= HOT_TIMES) & (long * 20 <= counts)].tolist())
 
     def columns(self) -> tuple[Int64, Int64]:
         """Times and ids, of equal length."""

@@ -20,7 +20,7 @@ from jupyter_vram.model.trace import (
 )
 from jupyter_vram.model.units import CATEGORIES, BytesKind, Category, RecorderKind
 from jupyter_vram.recorders.holders import Held, Holders
-from jupyter_vram.recorders.profiler_walk import Change, Place, Root
+from jupyter_vram.recorders.profiler_walk import OUTSIDE, Change, Place, Root
 from jupyter_vram.recorders.sightings import Sighting
 
 UNSEEN = (
@@ -54,6 +54,8 @@ class Scene:
     end_ns: int
     before: Holders
     after: Holders
+    gone: Sequence[tuple[int, str, int]]
+    """When storages of `before` went: time, device, address."""
     sightings: Sequence[Sighting]
     roots: Sequence[Root]
     root_calls: Sequence[tuple[int, int]]
@@ -84,6 +86,8 @@ class _Builder:
         """Address → row of the block there."""
         self.at_address: dict[int, list[int]] = {}
         """Address → rows of all blocks that were there, by time."""
+        self.went: set[int] = set()
+        """Addresses of storages that went, of which the profiler has not told."""
         self.times: list[int] = []
         self.sizes: list[int] = []
         self.rows: list[int] = []
@@ -102,11 +106,21 @@ class _Builder:
                         owner=held.owner,
                     )
                 )
+        gone = iter(
+            [(at, address) for at, where, address in self.scene.gone if where == self.device]
+        )
+        next_gone = next(gone, None)
         for change in changes:
+            while next_gone is not None and next_gone[0] <= change.time_ns:
+                self._go(*next_gone)
+                next_gone = next(gone, None)
             if change.change_bytes > 0:
                 self._alloc(change)
             elif change.change_bytes < 0:
                 self._free(change)
+        while next_gone is not None:
+            self._go(*next_gone)
+            next_gone = next(gone, None)
         self._identify()
         unseen_bytes = self._settle()
         return self._trace(bytes_kind, allocator, unseen_bytes)
@@ -128,6 +142,7 @@ class _Builder:
 
     def _alloc(self, change: Change) -> None:
         known = self.live.pop(change.address, None)
+        self.went.discard(change.address)
         if known is not None:  # its end was not seen: it was not torch's own memory
             self._end(known, change)
         block = _Block(
@@ -141,12 +156,22 @@ class _Builder:
 
     def _free(self, change: Change) -> None:
         row = self.live.pop(change.address, None)
-        if row is None:  # from before, and nobody was known to hold it
+        if row is None:
+            if change.address in self.went:
+                self.went.discard(change.address)
+                return
+            # From before, and nobody was known to hold it.
             row = self._add(_Block(-change.change_bytes, change.address))
             del self.live[change.address]
-        elif self.blocks[row].alloc_event == NONE:
-            self.blocks[row].size_bytes = -change.change_bytes
         self._end(row, change)
+
+    def _go(self, time_ns: int, address: int) -> None:
+        """A storage from before went. The profiler may tell so too, a moment later."""
+        row = self.live.get(address)
+        if row is not None and self.blocks[row].alloc_event == NONE:
+            del self.live[address]
+            self.went.add(address)
+            self._end(row, Change(time_ns, 0, address, self.device, OUTSIDE, NONE))
 
     def _end(self, row: int, change: Change) -> None:
         block = self.blocks[row]
@@ -164,8 +189,8 @@ class _Builder:
         return call >= 0 and free_ns <= self.scene.root_calls[call][1]
 
     def _settle(self) -> int:
-        """Bring the end in line with what lives then; returns the bytes whose coming was not seen:
-        another thread's, or of a time in which another profiler had taken over."""
+        """Add what lives at the end and was not seen to come (another thread's, or of a time in
+        which another profiler had taken over); returns its bytes."""
         after, now = self.scene.after.held, self.scene.end_ns
         unseen = 0
         for (device, address), held in after.items():
@@ -179,13 +204,6 @@ class _Builder:
                 )
                 block.alloc_event = self._event(now, block.size_bytes, self._add(block))
                 unseen += block.size_bytes
-        for address, row in list(self.live.items()):
-            # What nobody holds at the end, of those that somebody held at the start, has gone.
-            block = self.blocks[row]
-            if block.alloc_event == NONE and (self.device, address) not in after:
-                del self.live[address]
-                block.free_ns = now
-                block.free_event = self._event(now, -block.size_bytes, row)
         return unseen
 
     # --- who is it -------------------------------------------------------------------------------

@@ -70,8 +70,8 @@ def gpu() -> ReportData:
         ModuleNode(
             name,
             kind,
-            size * MIB,
-            children=(ModuleNode("c_proj", "Conv1D", size * MIB // 3),),
+            12 * size * MIB,
+            children=(ModuleNode("c_proj", "Conv1D", 4 * size * MIB),),
         )
         for name, kind, size in (("mlp", "GPT2MLP", 180), ("attn", "GPT2SdpaAttention", 100))
     )
