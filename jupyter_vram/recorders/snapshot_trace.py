@@ -338,15 +338,14 @@ class _DeviceTrace:
         add(block_sizes.OPEN, opened, events.size_bytes[opened])
         add(block_sizes.CLOSE, closed, events.size_bytes[closed])
         order = np.argsort(np.concatenate(when), kind="stable")
-        steps = zip(
-            np.concatenate(kinds)[order].tolist(),
-            np.concatenate(places)[order].tolist(),
-            np.concatenate(amounts)[order].tolist(),
-            strict=True,
+        steps = block_sizes.Steps(
+            np.concatenate(kinds)[order],
+            np.concatenate(places)[order],
+            np.concatenate(amounts)[order],
         )
-        sizes[large] = block_sizes.replay(
-            starts.tolist(),
-            self._first_ends(opened, closed),
+        sizes[large] = block_sizes.taken_sizes(
+            starts,
+            np.array(self._first_ends(opened, closed), np.int64),
             steps,
             max_split_bytes=self._rounding.max_split_bytes,
         )
