@@ -29,10 +29,6 @@ export class ReportWidget extends ReactWidget implements IRenderMime.IRenderer {
     this.addClass('jp-VramReport');
     this.node.setAttribute('role', 'group');
     this.node.setAttribute('aria-label', 'Memory report');
-    if (isNotebook7()) {
-      // It hands keys to its shortcuts before any element sees them.
-      this.node.setAttribute('data-lm-suppress-shortcuts', 'true');
-    }
   }
 
   /** Draw what an output holds. */
@@ -63,7 +59,11 @@ export class ReportWidget extends ReactWidget implements IRenderMime.IRenderer {
   }
 
   protected render(): JSX.Element {
-    return <div onKeyDown={keepKeys}>{this._element}</div>;
+    return (
+      <div onKeyDown={keepKeys} onFocus={isNotebook7() ? suppressShortcuts : undefined}>
+        {this._element}
+      </div>
+    );
   }
 
   /** The JSON of what is drawn. */
@@ -76,4 +76,9 @@ function keepKeys(event: React.KeyboardEvent): void {
   if (!event.ctrlKey && !event.metaKey && !event.altKey && OWN_KEYS.test(event.key)) {
     event.stopPropagation();
   }
+}
+
+/** Notebook 7 looks for shortcuts before a key reaches its element; it spares those marked so. */
+function suppressShortcuts(event: React.FocusEvent): void {
+  event.target.setAttribute('data-lm-suppress-shortcuts', 'true');
 }
