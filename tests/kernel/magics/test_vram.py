@@ -1,14 +1,19 @@
-"""``%vram`` in real kernels: what it shows, in every state of torch."""
+"""``%vram``: in real kernels, what it shows in every state of torch; in this process, how it
+records a statement."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+import jupyter_vram
+from jupyter_vram import reports
 from jupyter_vram.analysis.kernel_reasons import NO_CUDA_BUILD, NOT_IMPORTED
 from support.fake_nvml import GIB, MIB, FakeNvml
 from support.kernels import Kernel, Kernels
+from support.shells import Shell, new_shell
 
 
 def bundle(outputs: list[dict[str, Any]]) -> dict[str, str]:
@@ -85,14 +90,99 @@ def test_help(kernel: Kernel) -> None:
     assert "%vram help" in text
 
 
-@pytest.mark.parametrize("word", ["live", "x = 1", "--help"])
-def test_another_word_is_an_error_that_says_what_there_is(word: str, kernel: Kernel) -> None:
-    reply = error_of(kernel, f"%vram {word}")
+def test_options_without_a_statement_tell_what_there_is(kernel: Kernel) -> None:
+    reply = error_of(kernel, "%vram --name a")
     assert reply["ename"] == "UsageError"
-    assert repr(word) in reply["evalue"]
+    assert "needs a statement" in reply["evalue"]
     assert "%vram help" in reply["evalue"]
+
+
+def test_an_unknown_option_tells_the_usage(kernel: Kernel) -> None:
+    reply = error_of(kernel, "%vram --bogus x = 1")
+    assert reply["ename"] == "UsageError"
+    assert "no option --bogus" in reply["evalue"]
+    assert "%vram [options] STATEMENT" in reply["evalue"]
+    assert kernel.value("'x' in globals()") is False
 
 
 def test_the_question_mark_tells_what_it_is(kernel: Kernel) -> None:
     doc = kernel.value("get_ipython().find_line_magic('vram').__doc__")
     assert doc.startswith("Show how much memory")
+
+
+# --- one statement -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def loaded_shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    pytest.importorskip("torch")
+    with new_shell(tmp_path_factory.mktemp("ipython")) as shell:
+        shell("import torch\ndef tensor(mib): return torch.ones(mib * 2**18)")
+        jupyter_vram.load_ipython_extension(shell.ip)
+        yield shell
+        jupyter_vram.unload_ipython_extension(shell.ip)
+    reports.forget()
+
+
+def test_a_statement_is_recorded(loaded_shell: Shell) -> None:
+    cell = loaded_shell("%vram --name one --as found kept = tensor(3)")
+    assert cell.result.success
+    assert cell.result.result is None
+    assert loaded_shell["kept"].numel() * 4 == 3 * MIB
+    assert cell.report.name == "one"
+    assert cell.report.retained_bytes == 3 * MIB
+    assert cell.report.execution_count == cell.result.execution_count
+    assert [line.text for line in cell.report.source] == ["kept = tensor(3)"]
+    assert cell.report.source[0].kept_bytes == 3 * MIB
+    assert loaded_shell["found"] is jupyter_vram.last_report()
+
+
+def test_an_expressions_value_is_the_cells(loaded_shell: Shell) -> None:
+    cell = loaded_shell("%vram {'a': tensor(1).numel()}['a']; 6 * 7")
+    assert cell.result.result == 42
+    assert loaded_shell["_"] == 42
+    cell = loaded_shell("y = %vram len('$y{z}')")
+    assert loaded_shell["y"] == 5
+    assert len(cell.reports) == 1
+
+
+def test_what_ipython_understands_in_a_statement(loaded_shell: Shell) -> None:
+    loaded_shell("%vram files = !echo hello")
+    assert list(loaded_shell["files"]) == ["hello"]
+    assert "Wall time" in loaded_shell("%vram %time z = 1").stdout
+
+
+def test_a_statement_in_a_function(loaded_shell: Shell) -> None:
+    cell = loaded_shell("def f(mib):\n    %vram tensor(mib).sum()\n    return mib\nf(3)")
+    assert cell.result.result == 3
+    assert cell.report.peak_bytes - cell.report.start_bytes >= 3 * MIB
+
+
+def test_a_statement_that_fails(loaded_shell: Shell) -> None:
+    cell = loaded_shell("%vram tensor(1) / 0 / {}")
+    assert isinstance(cell.error, TypeError)
+    assert cell.report.error == "TypeError"
+    cell = loaded_shell("%vram x = = 1")
+    assert isinstance(cell.error, SyntaxError)
+    assert cell.reports == []
+    cell = loaded_shell("%vram raise KeyboardInterrupt")
+    assert isinstance(cell.error, KeyboardInterrupt)
+    assert cell.report.error == "KeyboardInterrupt"
+
+
+def test_a_statement_that_awaits(loaded_shell: Shell) -> None:
+    cell = loaded_shell("import asyncio\n%vram await asyncio.sleep(0)")
+    assert type(cell.error).__name__ == "UsageError"
+    assert "%%vram" in str(cell.error)
+
+
+def test_live_is_shown(loaded_shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jupyter_vram.kernel.live.live", lambda: "the view")
+    (output,) = loaded_shell("%vram live").outputs
+    assert output["text/plain"] == "'the view'"
+
+
+def test_completion_and_help(loaded_shell: Shell) -> None:
+    _, matches = loaded_shell.ip.complete("%%vra")
+    assert "%%vram" in matches
+    assert "--compare" in loaded_shell.ip.object_inspect("%%vram")["docstring"]
