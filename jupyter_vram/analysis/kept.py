@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,9 +66,8 @@ def _hint(name: str | None, group: _Group) -> str | None:
 def _names(owners: Sequence[Owner]) -> dict[Owner, str]:
     """What each owner's row is called: many elements of one thing are called by that thing."""
     short = {owner: _collective(owner) for owner in owners}
-    counts: dict[str, int] = {}
-    for name in short.values():
-        counts[name] = counts.get(name, 0) + 1
+    # The same thing can hold by itself and through its graph.
+    counts = Counter({(name, owner.name): name for owner, name in short.items()}.values())
     return {
         owner: name if counts[name] > MOST_OF_A_KIND else owner.name
         for owner, name in short.items()

@@ -131,7 +131,11 @@ class _Search:
         names = {id(value): name for name, value in reversed(named)}
         tensor_type = self.torch.Tensor
         # Outermost first: a module that another contains has that one's name.
-        inner = {id(child) for module in modules for child in module._modules.values()}  # noqa: SLF001
+        inner = {
+            id(child)
+            for module in modules
+            for child in module.__dict__.get("_modules", {}).values()
+        }
         module_type = self.torch.nn.Module
         in_variables = [(name, value) for name, value in named if isinstance(value, module_type)]
         for name, module in in_variables:
@@ -161,8 +165,7 @@ class _Search:
         found = [value for value in gc.get_objects() if type(value) in wanted]
         return (
             [value for value in found if type(value) in tensors],
-            # A module whose constructor has not run has no parameters yet.
-            [m for m in found if type(m) in modules and "_parameters" in m.__dict__],
+            [value for value in found if type(value) in modules],
             [value for value in found if type(value) in optimizers],
         )
 
@@ -189,17 +192,26 @@ class _Search:
             self.held[key] = Held(storage, known.identity or identity, known.owner or owner)
 
     def _add_module(self, name: str, module: Any) -> None:
-        for path, inner in module.named_modules(prefix=name):
-            if id(inner) in self.module_names:
+        pending = [(name, module)]
+        while pending:
+            path, inner = pending.pop()
+            fields = inner.__dict__
+            # A module whose constructor has not run has no parameters yet.
+            if id(inner) in self.module_names or "_parameters" not in fields:
                 continue
             self.module_names[id(inner)] = (path, type(inner).__name__)
-            for key, parameter in inner._parameters.items():  # noqa: SLF001
+            pending.extend(
+                (f"{path}.{key}", child)
+                for key, child in reversed(fields["_modules"].items())
+                if child is not None
+            )
+            for key, parameter in fields["_parameters"].items():
                 if parameter is not None:
                     full = f"{path}.{key}"
                     self.names.setdefault(id(parameter), full)
                     self._add(parameter, "parameter", Owner(full, module=path))
                     self._add_grad(parameter, f"{full}.grad", path)
-            for key, buffer in inner._buffers.items():  # noqa: SLF001
+            for key, buffer in fields["_buffers"].items():
                 if buffer is not None:
                     self._add(buffer, "buffer", Owner(f"{path}.{key}", module=path))
 
