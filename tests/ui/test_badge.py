@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from support.browser import IN_FRONT, gpu_env, open_notebook, run_cell, wait_until, write_notebook
@@ -78,6 +79,8 @@ def test_what_a_cell_did_stands_at_it(
     expect(badge(page, 2)).to_have_count(0)
     page.mouse.move(5, 5)
     shot("badge")
+    results = Axe().run(page, context=".jp-VramBadge")
+    assert results.violations_count == 0, results.generate_report()
 
     # It takes no room: the cell is as tall as its input and its outputs, which grew it.
     after = code_cell(page, 1).bounding_box()
@@ -172,6 +175,8 @@ def test_dark_and_without_a_status_bar(
         expect(badge(page, 1)).to_have_text("7.0 GiB peak · +2.0 GiB kept", timeout=10_000)
         page.mouse.move(5, 5)
         shot("badge-dark")
+        results = Axe().run(page, context=".jp-VramBadge")
+        assert results.violations_count == 0, results.generate_report()
 
 
 def test_turned_off(page: Page, card: FakeNvml, tmp_path: Path) -> None:
