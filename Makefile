@@ -72,6 +72,7 @@ test-integrations: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/dashboard.py
+	$(BIN)/python benchmarks/record.py
 
 screenshots: $(VENV)/.test
 	$(BIN)/python -m pytest tests/ui/test_golden_path.py tests/ui/test_panel.py -k "golden or dashboard"

@@ -92,7 +92,8 @@ SLICES = 2
 def measure(folder: Path, *, quick: bool) -> tuple[list[Result], dict[str, Any]]:
     """The results, and every single time in seconds."""
     pairs = 6 if quick else 20
-    results, raw = [], {}
+    results: list[Result] = []
+    raw: dict[str, Any] = {}
     for what, code in LOOPS.items():
         home = folder / what.replace(" ", "-")
         (home / "runtime").mkdir(parents=True)

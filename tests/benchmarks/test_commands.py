@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import gpu
-from benchmarks.dashboard import PARTS, output_path, parse
+from benchmarks import dashboard, gpu, record
+from benchmarks.command import Command
 from benchmarks.server import process_cpu_s
 from benchmarks.streaming import OURS, Point, results, side_by_side
 from support.fake_nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, FakeNvml
@@ -18,19 +18,29 @@ from support.fake_nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, FakeNvml
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_parts_are_chosen_by_name() -> None:
-    assert parse([]).parts == list(PARTS)
-    assert parse(["--only", "kernel,memory"]).parts == ["kernel", "memory"]
+COMMANDS = pytest.mark.parametrize("command", [dashboard.COMMAND, record.COMMAND])
+
+
+@COMMANDS
+def test_parts_are_chosen_by_name(command: Command) -> None:
+    first, second, *_ = command.parts
+    assert command.parse([]).parts == list(command.parts)
+    assert command.parse(["--only", f"{second},{first}"]).parts == [second, first]
     with pytest.raises(SystemExit):
-        parse(["--only", "nonsense"])
+        command.parse(["--only", "nonsense"])
 
 
-def test_only_whole_parts_are_kept() -> None:
-    for options in ([], ["--only", "kernel"]):
-        assert output_path(parse(options), "pc").name == "dashboard-pc.json"
-    for options in (["--quick"], ["--no-peer"]):
-        assert output_path(parse(options), "pc").name == "part-dashboard-pc.json"
-    assert output_path(parse(["--output", "x.json"]), "pc") == Path("x.json")
+@COMMANDS
+def test_only_whole_parts_are_kept(command: Command) -> None:
+    def path(*options: str) -> Path:
+        return command.output_path(command.parse(options), "pc")
+
+    whole = f"{command.name}-pc.json"
+    assert path().name == whole
+    assert path("--only", next(iter(command.parts))).name == whole
+    for option in ("--quick", "--no-peer"):
+        assert path(option).name == f"part-{whole}"
+    assert path("--output", "x.json") == Path("x.json")
 
 
 def test_without_a_gpu_the_script_says_so(fake_nvml: FakeNvml, tmp_path: Path) -> None:
