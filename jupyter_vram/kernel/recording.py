@@ -68,8 +68,10 @@ def record(*, name: str | None = None, device: str | None = None) -> Iterator[Ru
         raise
     finally:
         recording = recorder.stop(error)
-        running._report = Report.from_recording(recording, device)  # noqa: SLF001
-        reports.remember(running.report, name)
+        # A device that is none must not hide the block's own error.
+        report = Report.from_recording(recording, None if error else device)
+        running._report = report  # noqa: SLF001
+        reports.remember(report, name)
 
 
 def _variables(frame: FrameType) -> ChainMap[str, Any]:

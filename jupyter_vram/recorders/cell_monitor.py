@@ -100,7 +100,7 @@ class CellMonitor:
     def _is_cell(self, code: CodeType) -> bool:
         known = self._cells.get(id(code))
         if known is None:
-            known = self._cells[id(code)] = (code, self._places.label(code.co_filename) is not None)
+            known = self._cells[id(code)] = (code, self._places.is_cell(code.co_filename))
         return known[1]
 
     def _on_start(self, code: CodeType, offset: int) -> Any:  # noqa: ARG002

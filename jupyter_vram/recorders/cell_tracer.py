@@ -74,7 +74,7 @@ class CellTracer:
     def _known(self, code: CodeType) -> _Code:
         known = self._codes.get(id(code))
         if known is None:
-            is_cell = self._places.label(code.co_filename) is not None
+            is_cell = self._places.is_cell(code.co_filename)
             known = self._codes[id(code)] = _Code(code, self._enter_cell if is_cell else None)
         return known
 

@@ -26,13 +26,13 @@ class Places:
 
     def __init__(
         self,
-        label: Callable[[str], str | None],
+        is_cell: Callable[[str], bool],
         *,
         module_call: CodeType | None = None,
         on_root: OnRoot | None = None,
         watched: dict[CodeType, Watch] | None = None,
     ) -> None:
-        """`label`: a code's file name → the short name of its cell; ``None``: not a cell's.
+        """`is_cell`: whether the code of a file name is a cell's.
 
         `module_call`: the code of ``Module._call_impl``. `on_root` is called with a module that no
         other called, and its arguments, before it runs. `watched`: codes whose frame is shown to
@@ -41,14 +41,14 @@ class Places:
         self.lines = TimeLine()
         self.modules = TimeLine()
         self.line_table: list[tuple[int, str, int]] = []
-        """(caller's row, cell's label, line)"""
+        """(caller's row, file name of the code, line)"""
         self.module_table: list[tuple[int, int, str]] = []
         """(caller's row, id of the module, its class)"""
         self.root_spans: list[tuple[int, int]] = []
         """Start and end of the calls of modules that no other module called."""
         self.module_call = module_call
         self.watched = watched or {}
-        self.label = label
+        self.is_cell = is_cell
         self.line = NONE
         """The current row."""
         self.callers: list[int] = []
@@ -77,7 +77,7 @@ class Places:
     def new_row(self, rows: dict[int, int], caller: int, code: CodeType, number: int) -> int:
         """The row of a line that runs for the first time."""
         row = rows[number] = len(self.line_table)
-        self.line_table.append((caller, self.label(code.co_filename) or "", number))
+        self.line_table.append((caller, code.co_filename, number))
         return row
 
     def set_line(self, row: int) -> None:

@@ -16,17 +16,13 @@ from typing import Any
 from jupyter_vram.errors import TorchMissingError
 from jupyter_vram.model.cell_code import CellCode
 from jupyter_vram.model.trace import (
-    NONE,
     CellSource,
-    Context,
-    Line,
-    Module,
     Recording,
     Trace,
 )
-from jupyter_vram.recorders.holders import Gone, Holders, find_holders
-from jupyter_vram.recorders.places import Places
-from jupyter_vram.recorders.profiler_walk import Change, Columns, Place, Walk, phase_spans, walk
+from jupyter_vram.recorders.contexts import Contexts
+from jupyter_vram.recorders.holders import Gone, find_holders
+from jupyter_vram.recorders.profiler_walk import Change, Columns, Walk, phase_spans, walk
 from jupyter_vram.recorders.session import Session, enter
 from jupyter_vram.recorders.trace_builder import Scene, build
 from jupyter_vram.sources.torch_profiler import ProfilerSession, quiet, torch_if_installed
@@ -84,7 +80,7 @@ class Recorder:
         self._before = find_holders(self._namespace, self._gone)
         self._frame_file = frame.f_code.co_filename if frame is not None else None
         self._start_ns = time.time_ns()
-        self._session = enter(torch, self._label, self._pieces, frame)
+        self._session = enter(torch, self._is_cell, self._pieces, frame)
 
     def abandon(self) -> None:
         """End without a word, whatever happened."""
@@ -119,7 +115,7 @@ class Recorder:
             roots=walked.roots,
             root_calls=places.root_spans,
             phases=phase_spans(walked, places.root_spans),
-            context=_Contexts(places, self._cell, after, self._before).context,
+            context=Contexts(places, self._label, self._cell, self._before, after).context,
             exact=None not in self._pieces,
         )
         cell = self._cell
@@ -144,7 +140,11 @@ class Recorder:
             )
         return tuple(notes)
 
+    def _is_cell(self, filename: str) -> bool:
+        return self._label(filename) is not None
+
     def _label(self, filename: str) -> str | None:
+        """How a user calls the cell of a code's file name; ``""``: it is the recorded one."""
         if self._cell is not None and filename in self._cell.filenames:
             return ""
         label = self._labels.get(filename)
@@ -163,47 +163,3 @@ def _traces(changes: list[Change], scene: Scene) -> tuple[Trace, ...]:
         build(device, found, scene, bytes_kind="tensor" if device == "cpu" else "block")
         for device, found in by_device.items()
     )
-
-
-class _Contexts:
-    """Rows of the tracer's tables → contexts as a user reads them."""
-
-    def __init__(
-        self, places: Places, cell: CellCode | None, after: Holders, before: Holders
-    ) -> None:
-        self._places = places
-        self._offset = cell.line_offset if cell is not None else 0
-        self._names = {**before.module_names, **after.module_names}
-        self._lines: dict[int, tuple[Line, ...]] = {NONE: ()}
-        self._modules: dict[int, Module | None] = {NONE: None}
-
-    def context(self, place: Place) -> Context:
-        return Context(
-            lines=self._line(place.line),
-            module=self._module(place.module),
-            op=place.op,
-            phase=place.phase,
-        )
-
-    def _line(self, row: int) -> tuple[Line, ...]:
-        known = self._lines.get(row)
-        if known is None:
-            caller, label, number = self._places.line_table[row]
-            if not label:
-                number += self._offset
-            known = self._lines[row] = (*self._line(caller), Line(label, number))
-        return known
-
-    def _module(self, row: int) -> Module | None:
-        if row in self._modules:
-            return self._modules[row]
-        caller, module_id, class_name = self._places.module_table[row]
-        named = self._names.get(module_id)
-        if named is not None and named[1] == class_name:
-            module = Module(*named)
-        else:
-            outer = self._module(caller)
-            path = f"{outer.path}.{class_name}" if outer is not None else class_name
-            module = Module(path, class_name)
-        self._modules[row] = module
-        return module

@@ -28,6 +28,11 @@ OTHER_THREAD = (
     " ended."
 )
 
+Pieces = list[ProfilerSession | None]
+"""The profiler's sessions of one recording, by time."""
+IsCell = Callable[[str], bool]
+"""Whether a recording tells the lines of a file name's code apart."""
+
 _lock = threading.Lock()
 _current: Session | None = None
 
@@ -43,7 +48,7 @@ def tracer_of(places: Places) -> CellTracer | CellMonitor:
 
 def empty_line_ns() -> int:
     """What an empty line takes under the tracer: the median of some hundred."""
-    places = Places(lambda filename: "" if filename == _EMPTY else None)
+    places = Places(_EMPTY.__eq__)
     tracer = tracer_of(places)
     if not tracer.start():
         return 0
@@ -58,25 +63,27 @@ def empty_line_ns() -> int:
 class Session:
     """The one session of this process: its profiler, its tracer, and the pieces of time."""
 
-    def __init__(self, torch: Any, label: Callable[[str], str | None]) -> None:
+    def __init__(self, torch: Any) -> None:
         self.thread = threading.get_ident()
         self.sightings = Sightings(torch)
         self.places = Places(
-            label,
+            self._is_cell,
             module_call=self.sightings.module_call,
             on_root=self.sightings.on_root,
             watched=self.sightings.watched(),
         )
         self.tracer = tracer_of(self.places)
         self.traces_lines = False
-        self._open: list[list[ProfilerSession | None]] = []
+        self._open: list[Pieces] = []
+        self._cells: list[IsCell] = []
         self._profiler: ProfilerSession | None = None
 
-    def join(self, pieces: list[ProfilerSession | None], frame: FrameType | None) -> None:
+    def join(self, pieces: Pieces, is_cell: IsCell, frame: FrameType | None) -> None:
         """Record into `pieces` from now on. A piece that another profiler took over is ``None``."""
         first = not self._open
         self._end_piece()
         self._open.append(pieces)
+        self._cells.append(is_cell)
         self._begin_piece()
         if first:
             self.places.lines.calibrate(empty_line_ns())
@@ -84,7 +91,7 @@ class Session:
         if frame is not None and self.traces_lines and first:
             self.tracer.adopt(frame)
 
-    def leave(self, pieces: list[ProfilerSession | None]) -> None:
+    def leave(self, pieces: Pieces) -> None:
         """Record into `pieces` no more; the last one to leave ends the session."""
         if len(self._open) == 1:
             self.tracer.stop()
@@ -94,6 +101,9 @@ class Session:
             self._begin_piece()
         else:
             _forget(self)
+
+    def _is_cell(self, filename: str) -> bool:
+        return any(is_cell(filename) for is_cell in self._cells)
 
     def _begin_piece(self) -> None:
         # While a profiler of the user's is on, nothing is known.
@@ -112,8 +122,8 @@ class Session:
 
 def enter(
     torch: Any,
-    label: Callable[[str], str | None],
-    pieces: list[ProfilerSession | None],
+    is_cell: IsCell,
+    pieces: Pieces,
     frame: FrameType | None,
 ) -> Session:
     """The session of this thread, begun if there is none, recording into `pieces`.
@@ -127,10 +137,10 @@ def enter(
         if session is None:
             if ProfilerSession.is_active():
                 raise RecordingError(ALREADY_PROFILED)
-            session = Session(torch, label)
+            session = Session(torch)
         elif session.thread != threading.get_ident():
             raise RecordingError(OTHER_THREAD)
-        session.join(pieces, frame)
+        session.join(pieces, is_cell, frame)
         _current = session
     return session
 
