@@ -99,7 +99,7 @@ def taken_sizes(
     ever began or ended within 1 MiB behind them; only the surroundings of the others are followed.
     """
     taken = steps.kind == TAKE
-    sizes = steps.size_bytes[taken]
+    sizes: Int64 = steps.size_bytes[taken]
     opens = (steps.kind == OPEN) | (steps.kind == CLOSE)
     place = np.where(opens, steps.address + steps.size_bytes, steps.address)
     edges = np.unique(np.concatenate([starts, ends, place]))
@@ -118,7 +118,8 @@ def taken_sizes(
         near = np.cumsum(depth)[:-1] > 0
 
     def kept(places: Int64) -> NDArray[np.bool_]:
-        return near[np.searchsorted(edges, places)]
+        chosen: NDArray[np.bool_] = near[np.searchsorted(edges, places)]
+        return chosen
 
     kind = steps.kind.copy()
     asked = np.zeros(len(kind), np.bool_)

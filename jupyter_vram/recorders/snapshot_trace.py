@@ -16,45 +16,14 @@ from numpy.typing import NDArray
 
 from jupyter_vram.model.trace import NONE, AllocatorFigures, Blocks, Int64, PhaseSpan, Trace
 from jupyter_vram.model.units import RecorderKind
-from jupyter_vram.recorders import block_sizes
+from jupyter_vram.recorders import block_sizes, snapshot_notes
 from jupyter_vram.recorders.context_timeline import ContextTimeline
+from jupyter_vram.recorders.event_pairs import Pairs, pair
 from jupyter_vram.recorders.snapshot_contexts import ContextTable
 from jupyter_vram.sources import snapshot_events as se
-from jupyter_vram.sources.snapshot_events import EventColumns, Snapshot
+from jupyter_vram.sources.snapshot_events import Snapshot
 
 MAX_SPANS = 500
-NO_TIMES = (
-    "This recording is of a torch that noted no times: the time axis counts events, one nanosecond"
-    " for each."
-)
-NO_EVENTS = (
-    "The snapshot holds no events: torch.cuda.memory._record_memory_history() was not on. Only what"
-    " was live at its end is known."
-)
-RING_FULL = (
-    "The history's ring was too small: its oldest events are missing, and what they allocated"
-    " counts as existing before. The peak is that of the events kept."
-)
-RING_ROUND = (
-    "The history holds {events} events, a round number, and frees blocks that it does not allocate:"
-    " its ring was probably full, and what it lost counts as existing before."
-)
-BEGINS_LATE = (
-    "{count} blocks were there before the first event: the recording began then, or its ring was"
-    " full; a snapshot does not say which."
-)
-NO_BRACKET = (
-    "A history was on already, and this torch notes no times: all that it holds counts as this"
-    " recording."
-)
-MISSING = (
-    "{count} changes don't fit the history around them (some kinds of events were not recorded, or"
-    " came out of order); the bytes live at the end are right, the way there is less so."
-)
-GRAPHS = (
-    "{mib} MiB are reserved in private pools (CUDA graphs): a graph's replay leaves no events, and"
-    " its pool keeps its highest mark."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,87 +58,6 @@ def traces_from_snapshot(snapshot: Snapshot, options: TraceOptions = DEFAULTS) -
     return tuple(_DeviceTrace(snapshot, device, options).trace() for device in sorted(used))
 
 
-@dataclass(slots=True)
-class _Pairs:
-    """Allocations and frees, matched by address. All are positions in a device's events."""
-
-    alloc: Int64
-    """Allocations, in order."""
-    free: Int64
-    """By allocation: where it ended; `NONE`: it did not."""
-    release: Int64
-    """By allocation: where its address was free again; `NONE`: it was not."""
-    before_free: Int64
-    """Frees of blocks that were there before."""
-    before_release: Int64
-    """By these: where the address was free again."""
-    lone_release: Int64
-    """Completions of frees that were requested before the first event."""
-    unmatched: int
-
-
-def _pair(events: EventColumns) -> _Pairs:
-    chosen = np.flatnonzero(events.action <= se.FREE_COMPLETED)
-    address = events.address[chosen]
-    order = np.argsort(address, kind="stable")
-    at, address = chosen[order], address[order]
-    action = events.action[at]
-    n = len(at)
-    same = np.zeros(n, np.bool_)
-    same[1:] = address[1:] == address[:-1]
-    previous = np.full(n, NONE, np.int8)
-    previous[1:] = np.where(same[1:], action[:-1], NONE)
-    following = np.full(n, NONE, np.int8)
-    following[:-1] = np.where(same[1:], action[1:], NONE)
-
-    is_alloc = action == se.ALLOC
-    is_free = action == se.FREE_REQUESTED
-    is_done = action == se.FREE_COMPLETED
-    ends = (is_free | is_done) & (previous == se.ALLOC)
-    after_end = is_done & (previous == se.FREE_REQUESTED)
-
-    next_at = np.full(n, NONE, np.int64)
-    next_at[:-1] = at[1:]
-    second_at = np.full(n, NONE, np.int64)
-    second_at[:-2] = at[2:]
-    next_ends = np.zeros(n, np.bool_)
-    next_ends[:-1] = ends[1:]
-    next_done = np.zeros(n, np.bool_)
-    next_done[:-1] = after_end[1:]
-    second_done = np.zeros(n, np.bool_)
-    second_done[:-2] = after_end[2:]
-    next_is_completion = np.zeros(n, np.bool_)
-    next_is_completion[:-1] = is_done[1:]
-
-    # An allocation at an address in use: the free between was not recorded.
-    overtaken = is_alloc & (following == se.ALLOC)
-    free = np.where(next_ends | overtaken, next_at, NONE)
-    release = np.where(
-        next_ends & (next_is_completion | overtaken),
-        next_at,
-        np.where(next_ends & second_done, second_at, NONE),
-    )
-    release = np.where(overtaken, next_at, release)
-    first_free = is_free & ~same
-    before_release = np.where(next_done, next_at, NONE)
-    unmatched = (is_free | is_done) & same & ~ends & ~after_end
-
-    allocs = np.flatnonzero(is_alloc)
-    by_time = np.argsort(at[allocs], kind="stable")
-    allocs = allocs[by_time]
-    befores = np.flatnonzero(first_free)
-    befores = befores[np.argsort(at[befores], kind="stable")]
-    return _Pairs(
-        alloc=at[allocs],
-        free=free[allocs],
-        release=release[allocs],
-        before_free=at[befores],
-        before_release=before_release[befores],
-        lone_release=at[is_done & ~same],
-        unmatched=int(unmatched.sum()) + int(overtaken.sum()),
-    )
-
-
 class _DeviceTrace:
     def __init__(self, snapshot: Snapshot, device: int, options: TraceOptions) -> None:
         self._snapshot = snapshot
@@ -194,7 +82,7 @@ class _DeviceTrace:
 
     def trace(self) -> Trace:
         events, blocks = self._events, self._snapshot.blocks
-        pairs = _pair(events)
+        pairs = pair(events)
         n_alloc, n_freed = len(pairs.alloc), len(pairs.before_free)
 
         # Live at the end: blocks in the segments, each by its last allocation or from before.
@@ -301,7 +189,7 @@ class _DeviceTrace:
         end = max(end, start, int(times[-1]) if n else start)
         return np.maximum(times, start), start, end
 
-    def _sizes(self, pairs: _Pairs, stayed: Int64) -> Int64:
+    def _sizes(self, pairs: Pairs, stayed: Int64) -> Int64:
         """Block bytes of each allocation of the trace."""
         events = self._events
         sizes = self._rounded(pairs.alloc)
@@ -396,7 +284,7 @@ class _DeviceTrace:
         hit = address[order][at] == events.address[freed]
         return np.where(hit, before.blocks.size_bytes[rows[order[at]]], sizes)
 
-    def _contexts(self, pairs: _Pairs, time_ns: Int64) -> tuple[ContextTable, NDArray[np.int32]]:
+    def _contexts(self, pairs: Pairs, time_ns: Int64) -> tuple[ContextTable, NDArray[np.int32]]:
         """Per allocation: the row of its context."""
         events, timeline = self._events, self._options.contexts
         table = ContextTable(self._options.labels, self._options.line_offsets)
@@ -434,7 +322,7 @@ class _DeviceTrace:
         split = (blocks_in[segment] > 1) & ~snapshot.segments.expandable[segment]
         private = int(sizes[snapshot.segments.private[self._own]].sum())
         if private:
-            self._notes.append(GRAPHS.format(mib=round(private / (1 << 20))))
+            self._notes.append(snapshot_notes.GRAPHS.format(mib=round(private / (1 << 20))))
         return AllocatorFigures(
             reserved_bytes=reserved,
             peak_reserved_bytes=peak if len(events) else None,
@@ -443,36 +331,36 @@ class _DeviceTrace:
             ooms=int((events.action == se.OOM).sum()) if len(events) else None,
         )
 
-    def _truncated(self, pairs: _Pairs, start_bytes: int) -> bool:
+    def _truncated(self, pairs: Pairs, start_bytes: int) -> bool:
         options, early = self._options, len(pairs.before_free) + len(pairs.lone_release)
         if options.max_entries is not None:
             if self._ring < options.max_entries or len(self._events) < self._ring:
                 return False
-            self._notes.append(RING_FULL)
+            self._notes.append(snapshot_notes.RING_FULL)
             return True
         if options.before is not None:
             if start_bytes == _allocated(options.before, self._device) or not self._timed:
                 return False
-            self._notes.append(RING_FULL)
+            self._notes.append(snapshot_notes.RING_FULL)
             return True
         if not early:
             return False
         if self._ring >= 1000 and self._ring % 1000 == 0 and len(self._events) == self._ring:
-            self._notes.append(RING_ROUND.format(events=self._ring))
+            self._notes.append(snapshot_notes.RING_ROUND.format(events=self._ring))
             return True
         if options.recorder == "snapshot":
-            self._notes.append(BEGINS_LATE.format(count=early))
+            self._notes.append(snapshot_notes.BEGINS_LATE.format(count=early))
         return False
 
-    def _tell(self, pairs: _Pairs, lost: int) -> None:
+    def _tell(self, pairs: Pairs, lost: int) -> None:
         if not self._ring:
-            self._notes.append(NO_EVENTS)
+            self._notes.append(snapshot_notes.NO_EVENTS)
         elif not self._timed:
-            self._notes.append(NO_TIMES)
+            self._notes.append(snapshot_notes.NO_TIMES)
             if self._options.start_ns is not None and self._options.max_entries is None:
-                self._notes.append(NO_BRACKET)
+                self._notes.append(snapshot_notes.NO_BRACKET)
         if pairs.unmatched + lost:
-            self._notes.append(MISSING.format(count=pairs.unmatched + lost))
+            self._notes.append(snapshot_notes.MISSING.format(count=pairs.unmatched + lost))
 
 
 def _allocated(snapshot: Snapshot, device: int) -> int:

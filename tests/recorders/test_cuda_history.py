@@ -18,7 +18,8 @@ from jupyter_vram.recorders.context_timeline import ContextTimeline, ThreadTimel
 from jupyter_vram.recorders.cuda_history import CudaHistory
 from support import allocation_programs
 from support.allocation_programs import STACKS, run
-from support.caching_allocator import MIB, CachingAllocator, Version
+from support.allocator_rules import MIB
+from support.caching_allocator import CachingAllocator, Version
 from support.torch_memory import SIGNATURES, Signature, TorchMemory
 
 

@@ -19,13 +19,8 @@ from jupyter_vram.sources.snapshot_events import collect
 from jupyter_vram.sources.snapshot_pickle import load_snapshot, loads_snapshot
 from support import allocation_programs
 from support.allocation_programs import STACKS, run
-from support.caching_allocator import (
-    MIB,
-    CachingAllocator,
-    OutOfMemoryError,
-    Version,
-    rounded,
-)
+from support.allocator_rules import MIB, rounded
+from support.caching_allocator import CachingAllocator, OutOfMemoryError, Version
 
 REAL = Path(__file__).resolve().parents[1] / "data" / "snapshots"
 

@@ -22,7 +22,8 @@ from jupyter_vram.sources.snapshot_events import collect
 from jupyter_vram.sources.snapshot_pickle import loads_snapshot
 from support import allocation_programs
 from support.allocation_programs import STACKS, run
-from support.caching_allocator import MIB, CachingAllocator
+from support.allocator_rules import MIB
+from support.caching_allocator import CachingAllocator
 
 
 def recorded(program: list[Any] | None = None, device: int = 0) -> Trace:

@@ -16,7 +16,8 @@ from jupyter_vram.recorders.snapshot_trace import traces_from_snapshot
 from jupyter_vram.render import perfetto
 from jupyter_vram.sources.snapshot_events import collect
 from support.allocation_programs import STACKS
-from support.caching_allocator import MIB, CachingAllocator
+from support.allocator_rules import MIB
+from support.caching_allocator import CachingAllocator
 
 _COMMON = {"name": {"type": "string"}, "pid": {"type": "integer"}}
 _TIME = {"type": "number", "minimum": 0}

@@ -17,7 +17,8 @@ from jupyter_vram.errors import SnapshotError, VramError
 from jupyter_vram.sources import snapshot_events as se
 from jupyter_vram.sources.snapshot_pickle import load_snapshot, loads_snapshot
 from support.allocation_programs import STACKS
-from support.caching_allocator import MIB, VERSIONS, CachingAllocator, Version
+from support.allocator_rules import MIB
+from support.caching_allocator import VERSIONS, CachingAllocator, Version
 
 REAL = Path(__file__).resolve().parents[1] / "data" / "snapshots"
 

@@ -6,13 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.caching_allocator import (
-    DEFAULT_POOL,
-    MIB,
-    VERSIONS,
-    CachingAllocator,
-    OutOfMemoryError,
-)
+from support.allocator_rules import MIB
+from support.caching_allocator import DEFAULT_POOL, VERSIONS, CachingAllocator, OutOfMemoryError
 
 GRAPH_POOL = (0, 1)
 sizes = st.one_of(

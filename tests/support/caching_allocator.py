@@ -13,12 +13,15 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-MIB = 1 << 20
-MIN_BLOCK = 512
-SMALL = MIB
-SMALL_SEGMENT = 2 * MIB
-LARGE_SEGMENT = 20 * MIB
-ROUND_LARGE = 2 * MIB
+from support.allocator_rules import (
+    LARGE_SEGMENT,
+    MIN_BLOCK,
+    SMALL,
+    SMALL_SEGMENT,
+    rounded,
+    segment_size,
+)
+
 DEFAULT_POOL = (0, 0)
 STRIDE = 1 << 40
 """Of a device's addresses."""
@@ -59,18 +62,6 @@ class Segment:
     @property
     def key(self) -> tuple[bool, int, PoolId]:
         return self.small, self.stream, self.pool
-
-
-def rounded(size: int) -> int:
-    return max(MIN_BLOCK, -(-size // MIN_BLOCK) * MIN_BLOCK)
-
-
-def segment_size(size: int) -> int:
-    if size <= SMALL:
-        return SMALL_SEGMENT
-    if size < 10 * MIB:
-        return LARGE_SEGMENT
-    return -(-size // ROUND_LARGE) * ROUND_LARGE
 
 
 @dataclass
@@ -185,7 +176,7 @@ class Device:
             return None
         segment = Segment(self.next_address, size, stream, small, pool)
         # Sometimes segments lie side by side, as they do on a device.
-        self.next_address += size + (0 if len(self.segments) % 3 else 32 * MIB)
+        self.next_address += size + (0 if len(self.segments) % 3 else 16 * SMALL_SEGMENT)
         segment.blocks.append(Block(segment.address, size, segment))
         self.segments.append(segment)
         self._event("segment_alloc", segment.address, size, stream, frames, pool)
@@ -229,7 +220,6 @@ class Device:
         self._event(
             "free_completed", block.address, block.requested, segment.stream, frames, segment.pool
         )
-        # As in torch, the request's size stays behind in the free block.
         block.state, block.frames = "inactive", []
         at = segment.blocks.index(block)
         for i in (at, at - 1):
@@ -396,7 +386,11 @@ class CachingAllocator:
         return told
 
     def _block(self, block: Block) -> dict[str, Any]:
-        told = {"size": block.size, "requested_size": block.requested, "state": block.state}
+        told: dict[str, Any] = {
+            "size": block.size,
+            "requested_size": block.requested,
+            "state": block.state,
+        }
         if self.version != "2.0":
             return {"address": block.address, **told, "frames": block.frames}
         if block.state != "inactive":
