@@ -41,7 +41,7 @@ const CATEGORIES: Record<ThemeKind, Record<string, string>> = {
     parameter: '#5d6b7e',
     buffer: '#878d96',
     gradient: '#00866a',
-    'optimizer state': '#c17d11',
+    'optimizer state': '#c9850f',
     activation: '#1a5fb4',
     input: '#2f8fbf',
     temporary: '#b5568f',

@@ -159,7 +159,7 @@ def test_modules_open_by_the_keyboard(
     expect(focused).to_have_attribute("aria-expanded", "false")
     expect(rows).to_have_count(5)
     rows.filter(has_text="h.*").click()
-    expect(rows).to_have_count(8)
+    expect(rows).to_have_count(7)
 
     # None of these keys was one for the notebook around it.
     cells = page.locator(".jp-Cell")

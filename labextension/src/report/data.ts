@@ -142,6 +142,8 @@ export interface IReport {
   error: string | null;
   truncated: boolean;
   notes: string[];
+  /** The dimension that the user asked for: it is shown first. */
+  detail: By | null;
 }
 
 /** The parts of the peak, largest first. */

@@ -12,6 +12,7 @@ import {
   text
 } from './check';
 import {
+  DIMENSIONS,
   IAllocator,
   IChange,
   IComparison,
@@ -130,7 +131,8 @@ const report = object<IReport>({
   comparison: optional(nullable(comparison), null),
   error: optional(nullable(text), null),
   truncated: optional(flag, false),
-  notes: optional(list(text), [])
+  notes: optional(list(text), []),
+  detail: optional(nullable(oneOf(...DIMENSIONS)), null)
 });
 
 /** A report, or a sentence that says why there is none. */

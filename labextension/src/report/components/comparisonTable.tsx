@@ -15,7 +15,7 @@ function changesBy(comparison: IComparison, by: Dimension): IChange[] {
   ];
 }
 
-/** Two recordings side by side: their totals, then the difference of each part of their peaks. */
+/** Two recordings side by side: their totals, and the difference of each part of their peaks. */
 export function ComparisonTable(props: { report: IReport; comparison: IComparison }): JSX.Element {
   const { report, comparison } = props;
   const [by, setBy] = useRemembered<Dimension>('compared by', () => 'category');
@@ -30,33 +30,22 @@ export function ComparisonTable(props: { report: IReport; comparison: ICompariso
     (top, change) => Math.max(top, Math.abs(change.bytes - change.before_bytes)),
     1
   );
+  const names: [string, string] = [comparison.name, recordingName(report)];
+  const row = { scale, most };
   return (
-    <Section
-      title={
-        <>
-          Beside <span className="jp-VramReport-name">{comparison.name}</span>
-        </>
-      }
-      className="jp-VramReport-comparison"
-      aside={<Choice label="Differences by" options={DIMENSIONS} value={by} onChange={setBy} />}
-    >
-      <p>{verdict(report.peak_bytes, comparison, scale)}</p>
-      <table>
-        <caption className="jp-Vram-hidden">
-          {recordingName(report)} beside {comparison.name}, in {scale.unit}
-        </caption>
-        <thead>
-          <tr>
-            <td />
-            <th scope="col">{comparison.name}</th>
-            <th scope="col">{recordingName(report)}</th>
-            <td />
-            <th scope="col">change, {scale.unit}</th>
-          </tr>
-        </thead>
-        <tbody>
+    <div className="jp-VramReport-columns jp-VramReport-comparison">
+      <Section
+        title={
+          <>
+            Beside <span className="jp-VramReport-name">{comparison.name}</span>
+          </>
+        }
+        aside={<span className="jp-VramReport-unit">{scale.unit}</span>}
+      >
+        <p>{verdict(report.peak_bytes, comparison, scale)}</p>
+        <Changes caption={`Totals, in ${scale.unit}`} names={names}>
           {totals.map(change => (
-            <ChangeRow key={change.name} change={change} scale={scale} most={most} />
+            <ChangeRow key={change.name} change={change} {...row} />
           ))}
           <tr>
             <th scope="row">time</th>
@@ -65,35 +54,54 @@ export function ComparisonTable(props: { report: IReport; comparison: ICompariso
             <td />
             <td className="jp-Vram-number">{timeChange(report, comparison)}</td>
           </tr>
-        </tbody>
-        <tbody className="jp-VramReport-changesBy">
+        </Changes>
+      </Section>
+      <Section
+        title="Changed at the peak"
+        aside={<Choice label="Changes by" options={DIMENSIONS} value={by} onChange={setBy} />}
+      >
+        <Changes caption={`Changes by ${by}, in ${scale.unit}`} names={names}>
           {changes.slice(0, FIRST).map((change, index) => (
             <ChangeRow
               key={index}
               change={change}
-              scale={scale}
-              most={most}
               label={by === 'category' ? categoryLabel(change.name) : change.name.trim()}
               isCode={by === 'line'}
+              {...row}
             />
           ))}
-          {changes.length > FIRST && (
-            <tr>
-              <th scope="row" className="jp-Vram-dim">
-                {changes.length - FIRST} more, each smaller
-              </th>
-            </tr>
-          )}
-          {changes.length === 0 && (
-            <tr>
-              <th scope="row" className="jp-Vram-dim">
-                no differences by {by}
-              </th>
-            </tr>
-          )}
-        </tbody>
-      </table>
-    </Section>
+        </Changes>
+        {changes.length > FIRST && (
+          <p className="jp-Vram-dim">{changes.length - FIRST} more, none of them larger</p>
+        )}
+        {changes.length === 0 && <p className="jp-Vram-dim">Nothing to compare by {by}.</p>}
+      </Section>
+    </div>
+  );
+}
+
+function Changes(props: {
+  caption: string;
+  names: [string, string];
+  children: React.ReactNode;
+}): JSX.Element {
+  return (
+    <table>
+      <caption className="jp-Vram-hidden">{props.caption}</caption>
+      <thead>
+        <tr>
+          <td />
+          {props.names.map((name, index) => (
+            <th key={index} scope="col" title={name}>
+              {name}
+            </th>
+          ))}
+          <td />
+          <th scope="col">change</th>
+        </tr>
+      </thead>
+      <tbody>{props.children}</tbody>
+    </table>
   );
 }
 

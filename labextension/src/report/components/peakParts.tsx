@@ -11,7 +11,7 @@ const FIRST = 8;
 /** The parts of the peak, by what the reader chooses. They add up to it. */
 export function PeakParts(props: { report: IReport }): JSX.Element {
   const { report } = props;
-  const [by, setBy] = useRemembered<By>('by', () => 'category');
+  const [by, setBy] = useRemembered<By>('by', () => report.detail ?? 'category');
   const [isWhole, setWhole] = useRemembered('whole', () => false);
   const rows = rowsBy(report, by);
   const scale = scaleFor(...rows.map(row => row.bytes));
