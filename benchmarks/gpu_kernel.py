@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.kernel import slow_down, slower
+from benchmarks.kernel import cell_cost, cell_times, slow_down, slower
 from benchmarks.results import Result, percentile
 from jupyter_vram.analysis.ownership import assemble
 from jupyter_vram.model.kernel_session import KernelSession
@@ -83,6 +83,9 @@ def measure(
         parts, told = told_apart(kernel, source)
         latency, seen = report_latency(kernel, 5 if quick else 20)
         wall, thread, _share = slow_down(kernel, TRAINING, 4 if quick else 20)
+        cells = cell_times(
+            folder / "cells", 200 if quick else 2000, f"COUNT = 1\n{TRAINING}work()", **env
+        )
     finally:
         source.close()
         kernels.stop()
@@ -90,8 +93,10 @@ def measure(
         *(*found, *parts, *latency),
         slower("a training loop on the GPU slower while the reporter runs, by the clock", wall),
         slower("the same, by its own thread's CPU time", thread),
+        cell_cost("begin and end of a cell, on a GPU", cells),
     ]
-    return results, {"before_cuda": untouched, "parts": told, "latency_s": seen}
+    raw = {"before_cuda": untouched, "parts": told, "latency_s": seen, "cell_s": cells}
+    return results, raw
 
 
 def no_context(

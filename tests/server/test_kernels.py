@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import time
+import zlib
 from typing import Any
 
 import pytest
@@ -132,13 +133,17 @@ async def test_a_kernels_cells_are_in_the_snapshot_and_in_the_past(
     assert view["torch_state"] == "not_imported"
     cell = view["cells"][-1]
     assert cell["started_at"] <= cell["ended_at"]
+    assert cell["code_crc32"] == zlib.crc32(b"pass")
+    assert isinstance(cell["rss_change_bytes"], int)
+    assert cell["devices"] == []
     await notebook.call("api", "sessions", notebook.session_id, method="DELETE")
     await no_kernel_left(get)
     past = await get("history", device=loaded_nvml.device(0).uuid)
     check(past, "history")
     own = past["kernels"][notebook.kernel_id]
     assert (own["name"], own["ended"]) == ("train.ipynb", True)
-    assert cell in own["cells"]
+    times = ("execution_count", "started_at", "ended_at")
+    assert {name: cell[name] for name in times} in own["cells"]
 
 
 async def test_names_follow_the_sessions(start: Any, kernel_when: Any) -> None:
