@@ -13,7 +13,7 @@ from jupyter_vram.model.report_data import DIMENSIONS, By, ReportData, Row
 from jupyter_vram.model.report_json import from_json, to_json
 
 if TYPE_CHECKING:
-    import plotly.graph_objects
+    import plotly.graph_objects  # type: ignore[import-untyped]
 
     from jupyter_vram.model.trace import Recording, Trace
 

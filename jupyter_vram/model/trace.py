@@ -91,6 +91,8 @@ class Blocks:
     """Freed before the outermost torch operation that allocated it had ended."""
     saved: NDArray[np.bool_]
     """Allocated by an operation that autograd recorded, or freed by one of backward's."""
+    address: Int64 | None = None
+    """Where it lay, for recorders that tell."""
 
     def __len__(self) -> int:
         return len(self.size_bytes)

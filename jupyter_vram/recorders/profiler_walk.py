@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jupyter_vram.model.trace import NONE, Int64, PhaseSpan
+from jupyter_vram.model.trace import NONE, Context, Int64, PhaseSpan
 from jupyter_vram.model.units import Phase
 from jupyter_vram.sources.torch_profiler import MARKER, MemoryEvent, OpEvent
 
@@ -38,7 +38,7 @@ class Change(NamedTuple):
     change_bytes: int
     address: int
     device: str
-    place: Place
+    place: Place | Context
     root: int
     """The outermost operation that it happened in, counted from 0; `NONE` outside of one."""
 

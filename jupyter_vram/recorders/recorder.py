@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import ChainMap
 from collections.abc import Mapping
 from itertools import chain
 from types import FrameType
@@ -18,13 +19,14 @@ from jupyter_vram.model.cell_code import CellCode
 from jupyter_vram.model.trace import (
     CellSource,
     Recording,
-    Trace,
 )
 from jupyter_vram.recorders.contexts import Contexts
+from jupyter_vram.recorders.gpu_side import GpuSide
 from jupyter_vram.recorders.holders import Gone, find_holders
 from jupyter_vram.recorders.profiler_walk import Change, Columns, Walk, phase_spans, walk
 from jupyter_vram.recorders.session import Session, enter
 from jupyter_vram.recorders.trace_builder import Scene, build
+from jupyter_vram.sources import torch_allocator
 from jupyter_vram.sources.torch_profiler import ProfilerSession, quiet, torch_if_installed
 
 NO_TORCH = (
@@ -79,14 +81,21 @@ class Recorder:
         self._gone = Gone()
         self._before = find_holders(self._namespace, self._gone)
         self._frame_file = frame.f_code.co_filename if frame is not None else None
+        self._gpu = GpuSide()
+        self._gpu.start()
         self._start_ns = time.time_ns()
-        self._session = enter(torch, self._is_cell, self._pieces, frame)
+        try:
+            self._session = enter(torch, self._is_cell, self._pieces, frame)
+        except BaseException:
+            self._gpu.close()
+            raise
 
     def abandon(self) -> None:
         """End without a word, whatever happened."""
         session, self._session = self._session, None
         if session is not None:
             self._gone.end()
+            self._gpu.close()
             session.leave(self._pieces)
 
     def stop(self, error: str | None = None) -> Recording:
@@ -96,6 +105,12 @@ class Recorder:
         end_ns = time.time_ns()
         self._gone.end()
         session.leave(self._pieces)
+        cell = self._cell
+        files = cell.filenames if cell is not None else frozenset[str]()
+        histories = self._gpu.stop(
+            ChainMap(dict.fromkeys(files, ""), dict(self._labels)),
+            dict.fromkeys(files, cell.line_offset if cell is not None else 0),
+        )
         after = find_holders(self._namespace)
         places = session.places
         walked = walk(
@@ -105,7 +120,6 @@ class Recorder:
             int(self._torch.autograd._get_sequence_nr()),  # noqa: SLF001
         )
         scene = Scene(
-            recorder="cpu",
             start_ns=self._start_ns,
             end_ns=end_ns,
             before=self._before,
@@ -118,9 +132,13 @@ class Recorder:
             context=Contexts(places, self._label, self._cell, self._before, after).context,
             exact=None not in self._pieces,
         )
-        cell = self._cell
+        changes = _by_device(walked.changes)
         return Recording(
-            traces=_traces(walked.changes, scene),
+            traces=(
+                build("cpu", changes.pop("cpu", ()), scene),
+                *self._gpu.traces(histories, changes, scene),
+            ),
+            device_names=torch_allocator.device_names(),
             source=CellSource(cell.text, cell.execution_count) if cell is not None else None,
             name=self._name,
             error=error,
@@ -138,7 +156,7 @@ class Recorder:
                 f"Other threads allocated {walked.other_thread_bytes} bytes in all: their lines"
                 " are not known."
             )
-        return tuple(notes)
+        return (*notes, *self._gpu.notes)
 
     def _is_cell(self, filename: str) -> bool:
         return self._label(filename) is not None
@@ -153,13 +171,9 @@ class Recorder:
         return label
 
 
-def _traces(changes: list[Change], scene: Scene) -> tuple[Trace, ...]:
-    by_device: dict[str, list[Change]] = {"cpu": []}
-    for device, _ in scene.before.held:
-        by_device.setdefault(device, [])
+def _by_device(changes: list[Change]) -> dict[str, list[Change]]:
+    """Each device's, by time."""
+    found: dict[str, list[Change]] = {}
     for change in sorted(changes, key=lambda change: change.time_ns):
-        by_device.setdefault(change.device, []).append(change)
-    return tuple(
-        build(device, found, scene, bytes_kind="tensor" if device == "cpu" else "block")
-        for device, found in by_device.items()
-    )
+        found.setdefault(change.device, []).append(change)
+    return found

@@ -168,6 +168,13 @@ class _DeviceTrace:
                 owner=np.full(total, NONE, np.int32),
                 within_op=np.zeros(total, np.bool_),
                 saved=np.zeros(total, np.bool_),
+                address=np.concatenate(
+                    [
+                        events.address[pairs.alloc],
+                        events.address[pairs.before_free],
+                        blocks.address[stayed],
+                    ]
+                ),
             ),
             contexts=table.contexts,
             phases=_spans(table, context, time_ns[pairs.alloc], end_ns),

@@ -101,6 +101,17 @@ def read() -> TorchReading:
     )
 
 
+def device_names() -> dict[str, str]:
+    """``cuda:0`` → ``NVIDIA H200``, of all devices once CUDA is in use. Never raises."""
+    cuda: Any = _loaded("torch.cuda")
+    if cuda is None or not _is_initialized(cuda):
+        return {}
+    try:
+        return {f"cuda:{n}": str(cuda.get_device_name(n)) for n in range(cuda.device_count())}
+    except _ERRORS:
+        return {}
+
+
 def _loaded(name: str) -> ModuleType | None:
     """A module, if its import has ended: another thread may be in the middle of it."""
     module = sys.modules.get(name)
