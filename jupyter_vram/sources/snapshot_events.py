@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import compress, repeat
-from operator import itemgetter
+from operator import eq, itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -122,7 +122,15 @@ class Snapshot:
     """Of our own export only: events carry these bytes, where torch's carry what was requested."""
 
 
-_Key = tuple[int, int, int, int] | None
+STACKS_AT_ONCE = 1000
+_Key = tuple[int, ...]
+_PROBES = (0, 1, 4, 7)
+"""Frames that mostly tell stacks apart: a call of a module adds three."""
+_NOTHING: tuple[Frames | None, int] = (None, NO_STACK)
+
+
+def _key(frames: Frames) -> _Key:
+    return (len(frames), *(id(frames[probe]) for probe in _PROBES if probe < len(frames)))
 
 
 class EventCollector:
@@ -134,7 +142,7 @@ class EventCollector:
     def __init__(self, *, consume: bool = False) -> None:
         self._consume = consume
         self._chunks: list[tuple[NDArray[Any], ...]] = []
-        self._likely: dict[_Key, tuple[Frames, int]] = {}
+        self._likely: dict[_Key, tuple[Frames | None, int]] = {}
         self._rows: dict[tuple[int, ...], int] = {}
         self._stacks: list[Frames] = []
 
@@ -189,19 +197,26 @@ class EventCollector:
             lists = list(map(itemgetter("frames"), events))
         except KeyError:
             lists = [event.get("frames") or [] for event in events]
-        rows = []
-        known = self._likely.get
-        for frames in lists:
-            n = len(frames)
-            key = (n, id(frames[0]), id(frames[n >> 1]), id(frames[n >> 2])) if n else None
-            candidate = known(key)
-            # Compares identities first: cheap where frames are shared.
-            if candidate is not None and candidate[0] == frames:
-                rows.append(candidate[1])
-            else:
-                rows.append(self._row(key, frames))
+        rows: list[int] = []
+        for start in range(0, len(lists), STACKS_AT_ONCE):
+            rows.extend(self._stack_rows(lists[start : start + STACKS_AT_ONCE]))
         stack[allocs] = rows
         return stack
+
+    def _stack_rows(self, lists: list[Frames]) -> list[int]:
+        lengths = list(map(len, lists))
+        if min(lengths) <= _PROBES[-1]:
+            keys: list[_Key] = [_key(frames) for frames in lists]
+        else:
+            probes = (map(id, map(itemgetter(probe), lists)) for probe in _PROBES)
+            keys = list(zip(lengths, *probes, strict=True))
+        likely = list(map(self._likely.get, keys, repeat(_NOTHING)))
+        # Compares identities first: cheap where frames are shared.
+        same = map(eq, lists, map(itemgetter(0), likely))
+        return [
+            known[1] if is_same else self._row(key, frames)
+            for known, is_same, key, frames in zip(likely, same, keys, lists, strict=True)
+        ]
 
     def _row(self, key: _Key, frames: Frames) -> int:
         if not isinstance(frames, list):
