@@ -78,6 +78,7 @@ screenshots: $(VENV)/.test
 	$(BIN)/python -m pytest tests/ui/test_golden_path.py tests/ui/test_panel.py -k "golden or dashboard"
 	mkdir -p docs/images
 	cp build/screenshots/golden-1-watch.png docs/images/panel.png
+	cp build/screenshots/golden-3-report.png docs/images/report.png
 	cp build/screenshots/dashboard.png docs/images/dashboard.png
 
 notebooks: $(VENV)/.test

@@ -41,6 +41,34 @@ while not os.path.exists("stop"):
     time.sleep(0.1)"""
 
 
+MODEL = """\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Embedding(8000, 256), *[
+    nn.TransformerEncoderLayer(256, 4, 1024, batch_first=True) for _ in range(4)
+], nn.Linear(256, 8000))
+optimizer = torch.optim.AdamW(model.parameters())
+batches = iter([torch.randint(0, 8000, (4, 128)) for _ in range(2)])
+history = []"""
+
+STEP = """\
+%%vram
+batch = next(batches)
+logits = model(batch)
+loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch.flatten())
+loss.backward()
+optimizer.step()
+optimizer.zero_grad()
+history.append(model(batch).mean())"""
+
+TIDY_STEP = STEP.replace("%%vram", "%%vram --compare leaking").replace(
+    "history.append(model(batch).mean())",
+    "with torch.no_grad():\n    history.append(model(batch).mean().item())",
+)
+
+
 @pytest.fixture(scope="module")
 def lab(gpu: FakeNvml, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JupyterServer]:
     """JupyterLab whose panel shows the last minute."""
@@ -75,6 +103,8 @@ def test_golden_path(
     page = page_watched
     write_notebook(lab, "embed.ipynb", SETUP, EMBED)
     write_notebook(lab, "train.ipynb", SETUP, TRAIN, KEEP_RUNNING, "%vram")
+    leaking = STEP.replace("%%vram", "%%vram --name leaking")
+    write_notebook(lab, "where.ipynb", MODEL, leaking, "history.clear()", TIDY_STEP)
 
     # Another notebook holds 3 GiB.
     open_notebook(page, lab, "embed.ipynb")
@@ -121,3 +151,31 @@ def test_golden_path(
     output = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea-output").last
     expect(output).to_contain_text("7.00 GiB")
     shot("golden-2-vram")
+
+    # Where did the bytes of a training step go? Each line of the cell says what it held.
+    open_notebook(page, lab, "where.ipynb")
+    page.keyboard.press("Control+b")  # the file browser, away
+    run_cell(page, 0)
+    run_cell(page, 1)
+    cell = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").nth(1)
+    report = cell.locator(".jp-VramReport")
+    expect(report).to_contain_text("Peak", timeout=20_000)
+    expect(report).to_contain_text("tensor bytes, on the CPU")
+    expect(report.locator(".js-plotly-plot")).to_be_visible(timeout=20_000)
+    kept = report.locator("section", has_text="Stayed alive")
+    expect(kept).to_contain_text("history[0]")
+    expect(kept).to_contain_text("line 8")
+    tree = report.get_by_role("tree")
+    expect(tree.get_by_role("treeitem").first).to_contain_text("Sequential")
+    cell.scroll_into_view_if_needed()
+    shot("golden-3-report")
+
+    # The graph is not kept any more, and the comparison says what that has saved.
+    run_cell(page, 2)
+    run_cell(page, 3)
+    second = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").nth(3)
+    compared = second.locator(".jp-VramReport")
+    expect(compared).to_contain_text("leaking", timeout=20_000)
+    expect(compared.locator("section", has_text="Stayed alive")).not_to_contain_text("history")
+    second.scroll_into_view_if_needed()
+    shot("golden-4-compared")
