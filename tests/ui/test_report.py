@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Dialog, Locator, Page, Response, expect
+from playwright.sync_api import Dialog, Error, Locator, Page, Response, expect
 
 from jupyter_vram.model.report_data import MIME_TYPE
 from support.browser import gpu_env, open_notebook, write_notebook
@@ -87,7 +87,11 @@ def page(page: Page) -> Iterator[Page]:
         problems.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
-    page.on("pageerror", lambda error: OURS in (error.stack or "") and problems.append(str(error)))
+    def note(error: Error) -> None:
+        if OURS in (error.stack or ""):
+            problems.append(str(error))
+
+    page.on("pageerror", note)
     page.on("dialog", dismiss)
     yield page
     assert problems == []
@@ -211,10 +215,12 @@ def test_narrow_and_wide(page: Page, lab: JupyterServer, shot: Callable[[str], N
 
 def test_outputs_without_a_report_say_why(page: Page, lab: JupyterServer) -> None:
     sizes: list[int] = []
-    page.on(
-        "response",
-        lambda response: OURS in response.url and sizes.append(size(response)),
-    )
+
+    def note(response: Response) -> None:
+        if OURS in response.url:
+            sizes.append(int(response.header_value("content-length") or 0))
+
+    page.on("response", note)
     newer = {**example("gpu"), "schema_version": [2, 0]}
     damaged = {**example("gpu"), "peak_bytes": "many"}
     open_reports(page, lab, example("empty"), newer, damaged, None)
@@ -225,10 +231,6 @@ def test_outputs_without_a_report_say_why(page: Page, lab: JupyterServer) -> Non
     expect(page.locator(".jp-Cell").nth(3)).to_contain_text("holds no memory report")
     # Nor is Plotly fetched for them.
     assert 0 < sum(sizes) < 500_000
-
-
-def size(response: Response) -> int:
-    return int(response.header_value("content-length") or 0)
 
 
 def test_themes(page: Page, lab: JupyterServer, shot: Callable[[str], None]) -> None:
