@@ -65,7 +65,8 @@ class Report:
         Of a snapshot with several devices, `device` chooses one.
 
         Raises:
-            ReportError: the file is neither, is damaged, or wants code to be run.
+            ReportError: it is a damaged report, or one of another version.
+            SnapshotError: it is neither, a damaged snapshot, or one that wants code to be run.
             OSError: it can't be read.
         """
         path = Path(path)

@@ -2,15 +2,19 @@
 
 By identity where that is known (parameter, buffer, gradient, optimizer state, input); else by what
 it did: saved for backward (activation), gone within the operation, backward or optimizer step that
-made it (temporary), made by the user and outside of autograd (input). What remains is unknown.
+made it (temporary), made by the user and outside of autograd (input). A result without gradients
+that outlives the recording is an activation if a module made it, else an input. What remains is
+unknown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from jupyter_vram.model.trace import NONE, Int8, Trace
+from jupyter_vram.model.trace import NONE, Context, Int8, Trace
 from jupyter_vram.model.units import CATEGORIES, Category
 
 # fmt: off
@@ -46,9 +50,14 @@ def categorize(trace: Trace) -> Int8:
 
     settle(during & blocks.within_op, "temporary")
     settle(during & blocks.saved, "activation")
-    known, passing, made = _by_context(trace)
+    known, passing, made, forward = _by_context(trace)
     settle(during & passing, "temporary")
     settle(during & made, "input")
+    if trace.recorder == "snapshot":
+        return result  # it tells nothing of autograd, so what is left may be anything
+    stays = during & (blocks.free_event == NONE)
+    settle(stays & forward, "activation")
+    settle(stays & known & (blocks.owner != NONE), "input")
     settle(during & known, "temporary")
     graph, held = _by_owner(trace)
     settle(~during & graph, "activation")
@@ -56,24 +65,28 @@ def categorize(trace: Trace) -> Int8:
     return result
 
 
-def _by_context(trace: Trace) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Per block: its context is known; it is of backward or an optimizer; it makes new data."""
-    contexts = trace.contexts
-    known = np.array([bool(c.op or c.lines or c.module) for c in contexts] + [False], np.bool_)
-    passing = np.array(
-        [c.phase in ("backward", "recompute", "optimizer") for c in contexts] + [False], np.bool_
+def _by_context(trace: Trace) -> tuple[NDArray[np.bool_], ...]:
+    """Per block: its context is known; it is of backward or an optimizer; it makes new data; it is
+    of a module's forward."""
+
+    def rows(holds: Callable[[Context], bool]) -> NDArray[np.bool_]:
+        # NONE is the last row.
+        by_context = np.array([*map(holds, trace.contexts), False], np.bool_)
+        found: NDArray[np.bool_] = by_context[trace.blocks.context]
+        return found
+
+    known = rows(lambda c: bool(c.op or c.lines or c.module))
+    return (
+        known,
+        rows(lambda c: c.phase in ("backward", "recompute", "optimizer")),
+        known & rows(_makes),
+        rows(lambda c: c.phase == "forward"),
     )
-    made = np.array(
-        [
-            c.phase == "other" and c.module is None and (not c.op or c.op in _FACTORIES)
-            for c in contexts
-        ]
-        + [False],
-        np.bool_,
-    )
-    # NONE is the last row of each.
-    rows = trace.blocks.context
-    return known[rows], passing[rows], made[rows] & known[rows]
+
+
+def _makes(context: Context) -> bool:
+    outside = context.phase == "other" and context.module is None
+    return outside and (not context.op or context.op in _FACTORIES)
 
 
 def _by_owner(trace: Trace) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -41,6 +41,7 @@ class Delivery:
 
             if not self._path.name.endswith(tuple(SUFFIXES)):
                 tell(f"--save: a report's file ends with {', '.join(SUFFIXES)}.")
+                self._path = None  # told once is enough
             elif not self._path.parent.is_dir():
                 tell(f"--save: there is no folder {str(self._path.parent)!r}.")
 

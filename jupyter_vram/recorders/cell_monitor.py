@@ -84,8 +84,8 @@ class CellMonitor:
             self._enter(cell_frame.f_code)
             self._on_line(cell_frame.f_code, cell_frame.f_lineno)
 
-    def stop(self) -> None:
-        """End, whatever is on the stack."""
+    def stop(self) -> bool:
+        """End, whatever is on the stack. Nothing can take its place: ``True``."""
         tool, self._tool = self._tool, None
         if tool is not None:
             monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
@@ -94,6 +94,7 @@ class CellMonitor:
                 monitoring.set_local_events(tool, code, 0)
             monitoring.free_tool_id(tool)
         self._places.end()
+        return True
 
     # --- what sys.monitoring calls ---------------------------------------------------------------
 

@@ -56,14 +56,14 @@ class CellTracer:
             cell_frame.f_trace = self._enter_cell(cell_frame)
             cell_frame.f_trace(cell_frame, "line", None)
 
-    def stop(self) -> None:
-        """End, whatever is on the stack."""
-        if self._running:
-            self._running = False
-            # A user's own tracer that took our place stays.
-            if sys.gettrace() is self._hook:
-                sys.settrace(None)
+    def stop(self) -> bool:
+        """End, whatever is on the stack; ``False`` if another tracer took our place, and stays."""
+        undisturbed = not self._running or sys.gettrace() is self._hook
+        if self._running and undisturbed:
+            sys.settrace(None)
+        self._running = False
         self._places.end()
+        return undisturbed
 
     # --- what sys.settrace calls -----------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import re
 import sys
 import time
 import types
@@ -22,6 +23,7 @@ MAX_OBJECTS = 50_000
 """Objects of the namespace that are looked into."""
 MAX_DEPTH = 6
 MAX_GRAPH_NODES = 50_000
+_FOLDERS = re.compile(r"^.*[/\\\\]")
 _SCALARS = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
@@ -364,5 +366,8 @@ def _parts(name: str, value: Any, most: int) -> Iterable[tuple[str, Any]]:
 
 
 def _short(key: object) -> str:
+    """A key as it stands between brackets. Names are shown and saved: of a path, only the end."""
+    if isinstance(key, str):
+        key = _FOLDERS.sub("…/", str(key))
     text = repr(key) if isinstance(key, (str, int, float, bool)) else type(key).__name__
     return text if len(text) <= 40 else f"{text[:37]}…"

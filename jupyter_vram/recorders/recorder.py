@@ -34,12 +34,13 @@ NO_TORCH = (
     " environment: the cell ran without a recording. Install it: pip install torch"
 )
 TAKEN_OVER = (
-    "The cell ran torch's own profiler, of which there is only one: it took over, so what happened"
-    " in between is not known. Start and end are what was alive then; the peak is only the larger"
-    " of the two."
+    "The cell ran torch's own profiler, of which there is only one: it took over, so lines and"
+    " modules of that time are not known. On the CPU, start and end are what was alive then, and"
+    " the peak is only the larger of the two."
 )
 DEBUGGED = (
-    "A debugger or a coverage tool traces this kernel, so the lines of the cell are not known."
+    "A debugger, a coverage tool or the cell itself traces this kernel (sys.settrace), so lines and"
+    " modules are not known, or not all."
 )
 
 

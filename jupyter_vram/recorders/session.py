@@ -94,7 +94,7 @@ class Session:
     def leave(self, pieces: Pieces) -> None:
         """Record into `pieces` no more; the last one to leave ends the session."""
         if len(self._open) == 1:
-            self.tracer.stop()
+            self.traces_lines = self.tracer.stop() and self.traces_lines
         self._end_piece()
         self._open = [other for other in self._open if other is not pieces]
         if self._open:

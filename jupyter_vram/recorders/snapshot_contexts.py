@@ -54,6 +54,7 @@ class ContextTable:
         self._offsets = line_offsets or {}
         self._rows: dict[Context, int] = {}
         self._frames: dict[int, _Told] = {}
+        self._files: dict[str, str | None] = {}
         self._lines: dict[tuple[str, int], Line | None] = {}
 
     @property
@@ -97,7 +98,9 @@ class ContextTable:
             return None
         key = (file, number)
         if key not in self._lines:
-            label = self._label(file)
+            if file not in self._files:
+                self._files[file] = self._label(file)
+            label = self._files[file]
             number += self._offsets.get(file, 0)
             self._lines[key] = None if label is None else Line(label, number)
         return self._lines[key]

@@ -152,7 +152,8 @@ class _DeviceTrace:
         return Trace(
             recorder=self._options.recorder,
             bytes_kind=self._snapshot.final_sizes or "block",
-            device=f"cuda:{self._device}",
+            # A file of ours can tell of tensors on the CPU.
+            device="cpu" if self._snapshot.final_sizes == "tensor" else f"cuda:{self._device}",
             start_ns=start_ns,
             end_ns=end_ns,
             time_ns=event_time,
@@ -313,7 +314,7 @@ class _DeviceTrace:
         events, snapshot = self._events, self._snapshot
         sizes = snapshot.segments.size_bytes[self._own]
         reserved = int(sizes.sum())
-        if not len(self._own) and not len(events):
+        if snapshot.final_sizes == "tensor" or (not len(self._own) and not len(events)):
             return None
         grows = (events.action == se.SEGMENT_ALLOC) | (events.action == se.SEGMENT_MAP)
         shrinks = (events.action == se.SEGMENT_FREE) | (events.action == se.SEGMENT_UNMAP)

@@ -118,7 +118,11 @@ class _Source:
         self._unpickler = _Unpickler(self)
 
     def load(self) -> object:
-        return self._unpickler.load()
+        try:
+            return self._unpickler.load()
+        finally:
+            # It holds all that it built, and this object, which holds it.
+            del self._unpickler
 
     def read(self, n: int = -1, /) -> bytes:
         self._before(n)

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+NATIVE = "aten::"
+"""Operations that call no Python: what is within them is theirs."""
 MARKER = "jupyter_vram"
 """The name of an operation with which the recording thread makes itself known."""
 
@@ -108,45 +110,62 @@ class ProfilerSession:
         return True
 
     def events(self) -> Iterator[OpEvent | MemoryEvent]:
-        """Parents before children, by time within each thread."""
+        """Parents before children, by time within each thread.
+
+        Of operations within one that is written in C++ (``aten::…``), only those are told that
+        have a sequence number, and of these only that and where they are: reading all fields of
+        tens of thousands of events takes longer than the cell that made them.
+        """
         types = self._types
         op, memory = types._EventType.TorchOp, types._EventType.Allocation  # noqa: SLF001
-        backward, user = (
-            types.RecordScope.BACKWARD_FUNCTION,
-            types.RecordScope.USER_SCOPE,
-        )
+        backward, user = types.RecordScope.BACKWARD_FUNCTION, types.RecordScope.USER_SCOPE
+        devices: dict[int, str] = {}
         roots = self._result.experimental_event_tree()
-        pending = [(0, root) for root in reversed(roots)]
+        pending: list[tuple[int, Any, OpEvent | None]] = [
+            (0, root, None) for root in reversed(roots)
+        ]
         while pending:
-            depth, event = pending.pop()
+            depth, event, native = pending.pop()
             tag = event.tag
             if tag == memory:
                 fields = event.extra_fields
                 device = fields.device
-                index = "" if device.type == "cpu" else f":{device.index or 0}"
+                if device.type == "cpu":
+                    name = "cpu"
+                else:
+                    index = device.index or 0
+                    name = devices.setdefault(index, f"{device.type}:{index}")
                 yield MemoryEvent(
                     depth,
                     event.start_time_ns,
                     fields.alloc_size,
                     fields.ptr or 0,
-                    f"{device.type}{index}",
-                    event.start_tid,
+                    name,
+                    native.thread if native else event.start_tid,
                 )
                 continue
             if tag == op:
                 fields = event.extra_fields
-                scope = fields.scope
-                yield OpEvent(
-                    depth,
-                    event.name,
-                    event.start_time_ns,
-                    event.end_time_ns,
-                    fields.sequence_number,
-                    scope == backward,
-                    scope == user,
-                    event.start_tid,
-                )
+                sequence = fields.sequence_number
+                if native is not None:
+                    if sequence >= 0:
+                        yield native._replace(depth=depth, sequence=sequence)
+                else:
+                    scope = fields.scope
+                    told = OpEvent(
+                        depth,
+                        event.name,
+                        event.start_time_ns,
+                        event.end_time_ns,
+                        sequence,
+                        scope == backward,
+                        scope == user,
+                        event.start_tid,
+                    )
+                    yield told
+                    if told.name.startswith(NATIVE):
+                        native = told
                 depth += 1
             children = event.children
             if children:
-                pending.extend((depth, child) for child in reversed(children))
+                pending.extend((depth, child, native) for child in reversed(children))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from jupyter_vram.analysis.categories import categorize
@@ -21,8 +23,10 @@ from support.traces import Made, trace_of
         (Made(size=1, comes=1, phase="optimizer", op="aten::sqrt"), "temporary"),
         (Made(size=1, comes=1, phase="other", op="aten::randn"), "input"),
         (Made(size=1, comes=1, phase="other", line=1), "input"),
-        (Made(size=1, comes=1, phase="other", op="aten::mul"), "temporary"),
-        (Made(size=1, comes=1, module="model", op="aten::zeros"), "temporary"),
+        (Made(size=1, comes=1, goes=2, phase="other", op="aten::mul"), "temporary"),
+        (Made(size=1, comes=1, phase="other", op="aten::mul", owner="k"), "input"),
+        (Made(size=1, comes=1, goes=2, module="model", op="aten::zeros"), "temporary"),
+        (Made(size=1, comes=1, module="model", op="aten::zeros"), "activation"),
         (Made(size=1, comes=1, phase="other"), "unknown"),
         (Made(size=1), "unknown"),
         (Made(size=1, owner="x"), "input"),
@@ -31,3 +35,9 @@ from support.traces import Made, trace_of
 )
 def test_category(made: Made, category: str) -> None:
     assert [CATEGORIES[row] for row in categorize(trace_of([made]))] == [category]
+
+
+def test_a_snapshot_tells_nothing_of_autograd() -> None:
+    trace = trace_of([Made(size=1, comes=1, goes=2, line=3, op="aten::mul")])
+    snapshot = dataclasses.replace(trace, recorder="snapshot")
+    assert [CATEGORIES[row] for row in categorize(snapshot)] == ["unknown"]
