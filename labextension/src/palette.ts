@@ -44,7 +44,7 @@ const CATEGORIES: Record<ThemeKind, Record<string, string>> = {
     'optimizer state': '#c9850f',
     activation: '#1a5fb4',
     input: '#2f8fbf',
-    temporary: '#b5568f',
+    temporary: '#a06f98',
     unknown: '#8d7a5c'
   },
   dark: {
@@ -54,7 +54,7 @@ const CATEGORIES: Record<ThemeKind, Record<string, string>> = {
     'optimizer state': '#e0a030',
     activation: '#62a0ea',
     input: '#7cc8f0',
-    temporary: '#dd8fbb',
+    temporary: '#c795bd',
     unknown: '#a39274'
   }
 };
