@@ -286,3 +286,17 @@ def test_a_damaged_page_is_refused() -> None:
     page = f'<html><script>const files = [{{"base64": "{data[:-9]}"}}]</script></html>'
     with pytest.raises(SnapshotError):
         loads_snapshot(page.encode())
+
+
+def test_nothing_of_the_file_stays_but_the_columns() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        data = dumps(recorded(events=3000))
+        before = len(gc.get_objects())
+        snapshot = loads_snapshot(data)
+        # No cycle: what was read is gone at once, without the collector.
+        assert len(gc.get_objects()) - before < 200
+    finally:
+        gc.enable()
+    assert len(snapshot.traces[0]) > 3000
