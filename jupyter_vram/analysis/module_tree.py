@@ -10,6 +10,7 @@ from jupyter_vram.model.report_data import ModuleNode, Row
 from jupyter_vram.model.trace import Module
 
 MAX_DEPTH = 60
+LEAST_FOLDED = 3
 
 
 @dataclass(slots=True)
@@ -48,20 +49,34 @@ def _children(node: _Node, path: str, classes: Mapping[str, str]) -> tuple[Modul
 
 
 def _folded(nodes: list[ModuleNode]) -> list[ModuleNode]:
-    """Siblings of one class that are numbered from 0, three or more, as one node ``*``."""
-    numbered = [node for node in nodes if node.name.isdecimal()]
-    kinds = {node.class_name for node in numbered}
-    numbers = {int(node.name) for node in numbered}
-    if len(numbered) < 3 or len(kinds) != 1 or kinds == {""} or max(numbers) >= len(numbered):
-        return nodes
-    merged = ModuleNode(
-        "*",
-        numbered[0].class_name,
-        sum(node.bytes for node in numbered),
-        len(numbered),
-        _merged([child for node in numbered for child in node.children]),
-    )
-    return [merged, *(node for node in nodes if not node.name.isdecimal())]
+    """Consecutively numbered siblings of one class, `LEAST_FOLDED` or more, as one node: ``*`` if
+    they are all that are numbered, else ``1–4``."""
+    numbered = sorted((n for n in nodes if n.name.isdecimal()), key=lambda node: int(node.name))
+    folded = [node for node in nodes if not node.name.isdecimal()]
+    runs: list[list[ModuleNode]] = []
+    for node in numbered:
+        last = runs[-1][-1] if runs else None
+        follows = last is not None and int(node.name) == int(last.name) + 1
+        if last is not None and follows and node.class_name == last.class_name:
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    for run in runs:
+        first = run[0]
+        if len(run) < LEAST_FOLDED or not first.class_name:
+            folded.extend(run)
+            continue
+        whole = len(run) == len(numbered) and first.name == "0"
+        folded.append(
+            ModuleNode(
+                "*" if whole else f"{first.name}–{run[-1].name}",
+                first.class_name,
+                sum(node.bytes for node in run),
+                len(run),
+                _merged([child for node in run for child in node.children]),
+            )
+        )
+    return folded
 
 
 def _merged(nodes: list[ModuleNode]) -> tuple[ModuleNode, ...]:

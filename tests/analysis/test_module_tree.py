@@ -50,5 +50,17 @@ def test_some_of_many_numbers_stay_apart() -> None:
     assert [child.repeats for child in root.children] == [1, 1, 1]
 
 
+def test_equal_layers_between_others_are_one_node() -> None:
+    kinds = ["Embedding", "Block", "Block", "Block", "Linear"]
+    classes = {f"model__{number}": kind for number, kind in enumerate(kinds)}
+    sizes = {f"model__{number}": 10 - number for number in range(5)}
+    (root,) = module_tree(rows(**sizes), modules(model="Sequential", **classes))
+    assert [(child.name, child.repeats, child.bytes) for child in root.children] == [
+        ("1–3", 3, 24),
+        ("0", 1, 10),
+        ("4", 1, 6),
+    ]
+
+
 def test_what_no_module_holds_is_not_in_the_tree() -> None:
     assert module_tree([Row("(no module)", 5, 1)], []) == ()
