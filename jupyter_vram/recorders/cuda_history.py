@@ -13,7 +13,6 @@ from types import TracebackType
 
 from jupyter_vram.errors import RecordingError
 from jupyter_vram.model.trace import Trace
-from jupyter_vram.recorders.context_timeline import ContextTimeline
 from jupyter_vram.recorders.snapshot_trace import TraceOptions, traces_from_snapshot
 from jupyter_vram.sources import torch_history
 from jupyter_vram.sources.snapshot_events import Snapshot
@@ -68,14 +67,12 @@ class CudaHistory:
     def stop(
         self,
         *,
-        contexts: ContextTimeline | None = None,
         labels: Mapping[str, str] | None = None,
         line_offsets: Mapping[str, int] | None = None,
     ) -> tuple[Trace, ...]:
         """End, and give a trace of each device that holds memory.
 
-        `contexts` places what has no Python stack (backward runs on threads of C++); `labels` and
-        `line_offsets` say how the user sees the lines of a file (`TraceOptions`).
+        `labels` and `line_offsets` say how the user sees the lines of a file (`TraceOptions`).
 
         Raises:
             RecordingError: it does not run, or torch could not tell; it has ended all the same.
@@ -97,7 +94,6 @@ class CudaHistory:
             labels=labels or {},
             line_offsets=line_offsets or {},
             before=self._before,
-            contexts=contexts,
             notes=(ENDED_BY_CELL,) if ended else (),
         )
         return traces_from_snapshot(snapshot, options)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from jupyter_vram.model.trace import NONE, AllocatorFigures, Blocks, Int64, PhaseSpan, Trace
 from jupyter_vram.model.units import RecorderKind
 from jupyter_vram.recorders import block_sizes, snapshot_notes
-from jupyter_vram.recorders.context_timeline import ContextTimeline
 from jupyter_vram.recorders.event_pairs import Pairs, pair
 from jupyter_vram.recorders.snapshot_contexts import ContextTable
 from jupyter_vram.sources import snapshot_events as se
@@ -42,8 +41,6 @@ class TraceOptions:
     """By file name: what to add to a line's number, so that it is as the user sees it."""
     before: Snapshot | None = None
     """Taken at the start: gives the true sizes of what was there before."""
-    contexts: ContextTimeline | None = None
-    """What ran when, for events without a Python stack."""
     notes: tuple[str, ...] = ()
     """To stand before those of the trace."""
 
@@ -145,7 +142,7 @@ class _DeviceTrace:
 
         time_ns, start_ns, end_ns = self._times()
         event_time = np.append(time_ns, end_ns)[position[order]]
-        table, context = self._contexts(pairs, time_ns)
+        table, context = self._contexts(pairs)
         self._tell(pairs, len(lost))
         full_context = np.full(total, NONE, np.int32)
         full_context[:n_alloc] = context
@@ -292,9 +289,9 @@ class _DeviceTrace:
         hit = address[order][at] == events.address[freed]
         return np.where(hit, before.blocks.size_bytes[rows[order[at]]], sizes)
 
-    def _contexts(self, pairs: Pairs, time_ns: Int64) -> tuple[ContextTable, NDArray[np.int32]]:
+    def _contexts(self, pairs: Pairs) -> tuple[ContextTable, NDArray[np.int32]]:
         """Per allocation: the row of its context."""
-        events, timeline = self._events, self._options.contexts
+        events = self._events
         table = ContextTable(self._options.labels, self._options.line_offsets)
         stack = events.stack[pairs.alloc]
         by_stack = np.full(len(events.stacks) + 1, NONE, np.int32)
@@ -302,12 +299,6 @@ class _DeviceTrace:
             frames = events.stacks[row] if row != se.NO_STACK else ()
             by_stack[row] = table.of_stack(frames)
         context = by_stack[stack]
-        if timeline is not None and timeline.contexts and self._timed:
-            own = np.array([bool(c.lines) for c in table.contexts] or [False], np.bool_)
-            bare = np.flatnonzero(~own[context])
-            told = timeline.at(time_ns[pairs.alloc[bare]])
-            rows = np.array([table.row(known) for known in timeline.contexts], np.int32)
-            context[bare[told != NONE]] = rows[told[told != NONE]]
         return table, context
 
     def _figures(self) -> AllocatorFigures | None:

@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jupyter_vram.errors import RecordingError
-from jupyter_vram.model.trace import NONE, Context, Line, Trace
+from jupyter_vram.model.trace import Line, Trace
 from jupyter_vram.recorders import cuda_history
-from jupyter_vram.recorders.context_timeline import ContextTimeline, ThreadTimeline
 from jupyter_vram.recorders.cuda_history import CudaHistory
 from support import allocation_programs
 from support.allocation_programs import STACKS, run
@@ -212,35 +211,14 @@ def test_out_of_order_calls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None
         history.start()
 
 
-def test_backward_is_placed_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_as_the_user_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:
     allocator, _ = installed(monkeypatch)
     history = CudaHistory()
     history.start()
     allocator.malloc(100, frames=STACKS[0])
-    time.sleep(0.002)
-    begins = time.time_ns()
-    time.sleep(0.002)
-    allocator.malloc(200)
-    backward = Context(lines=(Line("", 3),), op="MulBackward0", phase="backward")
-    timeline = ContextTimeline(
-        (backward,), {1: ThreadTimeline(np.array([begins]), np.array([0], np.int32))}
-    )
     (trace,) = history.stop(
-        contexts=timeline,
         labels={"/tmp/ipykernel_7/1234.py": ""},
         line_offsets={"/tmp/ipykernel_7/1234.py": 1},
     )
-    first, second = (trace.contexts[row] for row in trace.blocks.context)
-    assert first.lines == (Line("", 3), Line("train.py", 1))
-    assert second == backward
-
-
-def test_a_timeline_answers_by_thread_in_order() -> None:
-    one = ThreadTimeline(np.array([10, 20]), np.array([0, NONE], np.int32))
-    two = ThreadTimeline(np.array([5]), np.array([1], np.int32))
-    empty = ThreadTimeline(np.empty(0, np.int64), np.empty(0, np.int32))
-    timeline = ContextTimeline((Context(op="a"), Context(op="b")), {0: empty, 1: one, 2: two})
-    times = np.array([0, 5, 10, 19, 20, 99])
-    assert timeline.at(times).tolist() == [NONE, 1, 0, 0, 1, 1]
-    with pytest.raises(ValueError, match="one context for each time"):
-        ThreadTimeline(np.array([1]), np.array([], np.int32))
+    (context,) = (trace.contexts[row] for row in trace.blocks.context)
+    assert context.lines == (Line("", 3), Line("train.py", 1))

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_vram.model.trace import NONE, Context, Line, Trace
-from jupyter_vram.recorders.context_timeline import ContextTimeline, ThreadTimeline
 from jupyter_vram.recorders.snapshot_trace import TraceOptions, traces_from_snapshot
 from jupyter_vram.sources.snapshot_events import collect
 from jupyter_vram.sources.snapshot_pickle import load_snapshot, loads_snapshot
@@ -301,31 +300,6 @@ def test_a_stack_tells_its_context(stack: list[dict[str, Any]], expected: Contex
     allocator.malloc(100, frames=stack)
     (trace,) = traces(allocator).values()
     assert trace.contexts[trace.blocks.context[0]] == expected
-
-
-def test_events_without_a_stack_are_placed_by_time() -> None:
-    allocator = CachingAllocator()
-    allocator.record()
-    allocator.malloc(100, frames=STACKS[0])
-    forward = allocator.time_us
-    allocator.malloc(200)
-    allocator.malloc(300)
-    backward = Context(lines=(Line("", 7),), op="AddmmBackward0", phase="backward")
-    timeline = ContextTimeline(
-        contexts=(backward,),
-        threads={
-            5: ThreadTimeline(
-                np.array([0, forward * 1000 + 1, allocator.time_us * 1000], np.int64),
-                np.array([NONE, 0, NONE], np.int32),
-            )
-        },
-    )
-    (trace,) = traces(allocator, contexts=timeline).values()
-    told = [trace.contexts[row] for row in trace.blocks.context]
-    assert told[0].lines[-1] == Line("train.py", 1)
-    assert told[1] == backward
-    assert told[2] == Context()
-    assert [span.phase for span in trace.phases] == ["forward", "backward"]
 
 
 def test_events_before_the_bracket_count_as_having_been() -> None:
