@@ -91,11 +91,12 @@ function Changes(props: {
       <thead>
         <tr>
           <td />
-          {props.names.map((name, index) => (
-            <th key={index} scope="col" title={name}>
-              {name}
-            </th>
-          ))}
+          <th scope="col" title={props.names[0]}>
+            before
+          </th>
+          <th scope="col" title={props.names[1]}>
+            now
+          </th>
           <td />
           <th scope="col">change</th>
         </tr>
