@@ -75,7 +75,7 @@ export function reportFigure(chart: IReportChart, look: IReportLook): IFigure {
     marker: { size: 6, color: look.text, line: { width: 1.5, color: look.background } }
   };
   // The corner belongs to the other axis.
-  const times = roundMarks(end / time.seconds, Math.max(3, width / 130)).slice(1);
+  const times = roundMarks(end / time.seconds, Math.max(4, width / 130)).slice(1);
   const top = HEADROOM * peakY || 1;
   const phases = phaseMarks(chart, end, time.seconds, look);
   return {
