@@ -36,6 +36,7 @@ class CellMonitor:
         """Of each cell frame on the stack; the last is of the one that runs."""
         self._running: list[CodeType] = []
         """Of each traced cell frame on the stack."""
+        self._callbacks: tuple[int, ...] = ()
         self._untraced = 0
         """Cell frames on the stack beyond `MAX_DEPTH`."""
         self._watched = {id(code) for code in places.watched}
@@ -62,6 +63,7 @@ class CellMonitor:
             events.PY_UNWIND: self._on_unwind,
             events.LINE: self._on_line,
         }
+        self._callbacks = tuple(callbacks)
         for event, callback in callbacks.items():
             monitoring.register_callback(self._tool, event, callback)
         # What an earlier recording disabled is to be seen again.
@@ -92,6 +94,9 @@ class CellMonitor:
             monitoring.set_events(tool, 0)
             for code in self._instrumented.values():
                 monitoring.set_local_events(tool, code, 0)
+            # Before Python 3.14, freeing the tool keeps them.
+            for event in self._callbacks:
+                monitoring.register_callback(tool, event, None)
             monitoring.free_tool_id(tool)
         self._places.end()
         return True

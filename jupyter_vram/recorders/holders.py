@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import re
 import sys
 import time
-import types
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jupyter_vram.model.trace import Owner
 from jupyter_vram.model.units import Category
+from jupyter_vram.recorders.variables import reached
 
-MAX_OBJECTS = 50_000
-"""Objects of the namespace that are looked into."""
-MAX_DEPTH = 6
 MAX_GRAPH_NODES = 50_000
-_FOLDERS = re.compile(r"^.*[/\\\\]")
-_SCALARS = (str, bytes, int, float, complex, bool, type(None), type, types.ModuleType)
-_CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 class Storage(NamedTuple):
@@ -60,6 +53,9 @@ class Holders:
     """id of a parameter or an optimizer → its name."""
 
 
+NOBODY = Holders({}, {}, {}, {})
+
+
 class Gone:
     """When storages went that were there at the start: torch's profiler does not tell.
 
@@ -91,7 +87,7 @@ def storage_of(tensor: Any) -> Storage | None:
         storage = tensor.untyped_storage()
         address, size = storage.data_ptr(), storage.nbytes()
         device, foreign = tensor.device, not storage.resizable()
-    except (RuntimeError, NotImplementedError, TypeError, AttributeError, ValueError):
+    except Exception:  # noqa: BLE001 - a tensor's subclass may raise anything
         return None
     if not address or not size or device.type == "meta":
         return None
@@ -108,7 +104,7 @@ def find_holders(namespace: Mapping[str, object], gone: Gone | None = None) -> H
     """
     torch = sys.modules.get("torch")
     if torch is None:
-        return Holders({}, {}, {}, {})
+        return NOBODY
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # looking at a deprecated property is not the user's call
         return _Search(torch, namespace, gone).run()
@@ -129,7 +125,9 @@ class _Search:
 
     def run(self) -> Holders:
         tensors, modules, optimizers = self._known_to_gc()
-        named = list(self._walk_namespace())
+        torch = self.torch
+        wanted = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
+        named = list(reached(self.namespace, wanted))
         names = {id(value): name for name, value in reversed(named)}
         tensor_type = self.torch.Tensor
         # Outermost first: a module that another contains has that one's name.
@@ -220,7 +218,7 @@ class _Search:
     def _add_grad(self, tensor: Any, name: str, module: str = "") -> None:
         try:
             grad = tensor.grad if tensor.is_leaf else None
-        except (RuntimeError, AttributeError):
+        except Exception:  # noqa: BLE001 - a tensor's subclass may raise anything
             return
         if grad is not None:
             self._add(grad, "gradient", Owner(name, module=module))
@@ -279,34 +277,6 @@ class _Search:
                 if isinstance(kept, self.torch.Tensor):
                     yield kept
 
-    # --- the user's variables ------------------------------------------------------------------
-
-    def _walk_namespace(self) -> Iterator[tuple[str, Any]]:
-        """Names and values of the tensors, modules and optimizers that variables reach."""
-        torch = self.torch
-        wanted = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
-        names = sorted(
-            self.namespace,
-            key=lambda name: (name.startswith("_") or name in ("Out", "In"), len(name)),
-        )
-        level: list[tuple[str, Any]] = [(name, self.namespace[name]) for name in names]
-        seen = {id(self.namespace)}
-        budget = MAX_OBJECTS
-        for _ in range(MAX_DEPTH):
-            deeper: list[tuple[str, Any]] = []
-            for name, value in level:
-                if isinstance(value, (*_SCALARS, *_CODE)) or id(value) in seen:
-                    continue
-                seen.add(id(value))
-                budget -= 1
-                if budget < 0:
-                    return
-                if isinstance(value, wanted):
-                    yield name, value
-                else:
-                    deeper.extend(_parts(name, value, budget))
-            level = deeper
-
 
 def _with_subclasses(kind: type) -> set[type]:
     found, pending = {kind}, [kind]
@@ -322,7 +292,7 @@ def _with_subclasses(kind: type) -> set[type]:
 def _graph(tensor: Any) -> Any | None:
     try:
         return tensor.grad_fn
-    except (RuntimeError, AttributeError):
+    except Exception:  # noqa: BLE001 - a tensor's subclass may raise anything
         return None
 
 
@@ -337,37 +307,3 @@ def _tensors(value: Any, tensor_type: type) -> Iterator[Any]:
     elif hasattr(value, "__tensor_flatten__"):
         inner, _ = value.__tensor_flatten__()
         yield from (getattr(value, name) for name in inner)
-
-
-def _parts(name: str, value: Any, most: int) -> Iterable[tuple[str, Any]]:
-    """What a container or an object holds, with the expression that reaches it."""
-    if isinstance(value, dict):
-        items = list(value.items())[:most]
-        return [(f"{name}[{_short(key)}]", inner) for key, inner in items]
-    if isinstance(value, (list, tuple)):
-        named = getattr(value, "_fields", None)
-        if named and len(named) == len(value):
-            return [(f"{name}.{key}", inner) for key, inner in zip(named, value, strict=True)]
-        return [(f"{name}[{index}]", inner) for index, inner in enumerate(value[:most])]
-    if isinstance(value, (set, frozenset)):
-        return [(f"one of {name}", inner) for inner in list(value)[:most]]
-    if isinstance(value, types.GeneratorType):
-        frame = value.gi_frame
-        local = dict(frame.f_locals) if frame is not None else {}
-        return [(f"{key} in {name}", inner) for key, inner in local.items()]
-    # Not `vars`: a class may define __dict__ or __getattr__, and this runs no code of the user's.
-    try:
-        fields = object.__getattribute__(value, "__dict__")
-    except (AttributeError, TypeError):
-        return ()
-    if not isinstance(fields, dict) or len(fields) > most:
-        return ()
-    return [(f"{name}.{key}", inner) for key, inner in list(fields.items())]
-
-
-def _short(key: object) -> str:
-    """A key as it stands between brackets. Names are shown and saved: of a path, only the end."""
-    if isinstance(key, str):
-        key = _FOLDERS.sub("…/", str(key))
-    text = repr(key) if isinstance(key, (str, int, float, bool)) else type(key).__name__
-    return text if len(text) <= 40 else f"{text[:37]}…"

@@ -6,6 +6,7 @@ computes, which autograd's sequence number tells.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from jupyter_vram.model.trace import NONE, Context, Int64, PhaseSpan
 from jupyter_vram.model.units import Phase
 from jupyter_vram.sources.torch_profiler import MARKER, MemoryEvent, OpEvent
 
+_LAST_NS = 1 << 62
 ENGINE = "autograd::engine::evaluate_function: "
 STEP = "Optimizer.step#"
 ZERO_GRAD = "Optimizer.zero_grad#"
@@ -209,10 +211,14 @@ def phase_spans(walked: Walk, root_calls: list[tuple[int, int]]) -> tuple[PhaseS
 
     Neighbours of one phase with nothing else between them are one stretch.
     """
-    backward = [root for root in walked.roots if root.phase in ("backward", "recompute")]
+    backward = sorted(
+        (root.start_ns, root.end_ns) for root in walked.roots if root.phase == "backward"
+    )
     spans: list[PhaseSpan] = []
     for start, end in root_calls:
-        inside = any(root.start_ns <= start <= root.end_ns for root in backward)
+        # Outermost operations do not overlap: the last to begin before it is the one.
+        at = bisect_right(backward, (start, _LAST_NS)) - 1
+        inside = at >= 0 and start <= backward[at][1]
         spans.append(PhaseSpan("recompute" if inside else "forward", start, end))
     spans.extend(
         PhaseSpan(root.phase, root.start_ns, root.end_ns)

@@ -22,7 +22,7 @@ from jupyter_vram.model.trace import (
 )
 from jupyter_vram.recorders.contexts import Contexts
 from jupyter_vram.recorders.gpu_side import GpuSide
-from jupyter_vram.recorders.holders import Gone, find_holders
+from jupyter_vram.recorders.holders import NOBODY, Gone, find_holders
 from jupyter_vram.recorders.profiler_walk import Change, Columns, Walk, phase_spans, walk
 from jupyter_vram.recorders.session import Session, enter
 from jupyter_vram.recorders.trace_builder import Scene, build
@@ -61,8 +61,8 @@ class Recorder:
         """`cell`: whose lines are told apart. `namespace`: the user's variables, which give
         tensors their names. `labels`: file names of earlier cells' code → ``In [3]``."""
         self._cell = cell
-        self._namespace = {} if namespace is None else namespace
-        self._labels = {} if labels is None else labels
+        self._namespace: Mapping[str, object] = {} if namespace is None else namespace
+        self._labels: Mapping[str, str] = {} if labels is None else labels
         self._name = name
         self._session: Session | None = None
         self._pieces: list[ProfilerSession | None] = []
@@ -103,6 +103,13 @@ class Recorder:
         """End, and tell. `error`: how the recorded code ended, if not well."""
         session, self._session = self._session, None
         assert session is not None, "start() comes first, and stop() once"
+        try:
+            return self._stop(session, error)
+        finally:
+            # A function's variables would live for as long as somebody has this recorder.
+            self._namespace, self._labels, self._before = {}, {}, NOBODY
+
+    def _stop(self, session: Session, error: str | None) -> Recording:
         end_ns = time.time_ns()
         self._gone.end()
         session.leave(self._pieces)

@@ -84,23 +84,32 @@ class Session:
         self._end_piece()
         self._open.append(pieces)
         self._cells.append(is_cell)
-        self._begin_piece()
-        if first:
-            self.places.lines.calibrate(empty_line_ns())
-            self.traces_lines = self.tracer.start()
-        if frame is not None and self.traces_lines and first:
-            self.tracer.adopt(frame)
+        try:
+            self._begin_piece()
+            if first:
+                self.places.lines.calibrate(empty_line_ns())
+                self.traces_lines = self.tracer.start()
+            if frame is not None and self.traces_lines and first:
+                self.tracer.adopt(frame)
+        except BaseException:  # an interrupt, at any of these lines
+            self.leave(pieces)
+            raise
 
     def leave(self, pieces: Pieces) -> None:
         """Record into `pieces` no more; the last one to leave ends the session."""
-        if len(self._open) == 1:
-            self.traces_lines = self.tracer.stop() and self.traces_lines
-        self._end_piece()
-        self._open = [other for other in self._open if other is not pieces]
-        if self._open:
-            self._begin_piece()
-        else:
-            _forget(self)
+        try:
+            if len(self._open) == 1:
+                self.traces_lines = self.tracer.stop() and self.traces_lines
+        finally:
+            try:
+                self._end_piece()
+            finally:
+                self._open = [other for other in self._open if other is not pieces]
+                if self._open:
+                    self._begin_piece()
+                else:
+                    self._cells.clear()
+                    _forget(self)
 
     def _is_cell(self, filename: str) -> bool:
         return any(is_cell(filename) for is_cell in self._cells)
@@ -135,13 +144,14 @@ def enter(
     with _lock:
         session = _current
         if session is None:
+            ProfilerSession.end_leftover()
             if ProfilerSession.is_active():
                 raise RecordingError(ALREADY_PROFILED)
             session = Session(torch)
         elif session.thread != threading.get_ident():
             raise RecordingError(OTHER_THREAD)
-        session.join(pieces, is_cell, frame)
         _current = session
+        session.join(pieces, is_cell, frame)
     return session
 
 

@@ -58,7 +58,6 @@ class Sightings:
         self._names: dict[int, str] = {}
         """id of a parameter → its name in the module that runs."""
         self._state_sizes: dict[int, int] = {}
-        self._parameters: dict[int, list[Any]] = {}
 
     @property
     def module_call(self) -> CodeType:

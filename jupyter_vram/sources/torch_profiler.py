@@ -17,6 +17,10 @@ MARKER = "jupyter_vram"
 """The name of an operation with which the recording thread makes itself known."""
 
 
+_ours: list[int] = []
+"""The session that has begun and not ended."""
+
+
 class OpEvent(NamedTuple):
     """An operation begins. `depth` is 0 for one that no other contains."""
 
@@ -94,6 +98,7 @@ class ProfilerSession:
             self._types._ExperimentalConfig(),  # noqa: SLF001
         )
         activities = {autograd.ProfilerActivity.CPU}
+        _ours.append(id(self))
         autograd._prepare_profiler(config, activities)  # noqa: SLF001
         autograd._enable_profiler(config, activities)  # noqa: SLF001
         with autograd.profiler.record_function(MARKER):
@@ -101,13 +106,31 @@ class ProfilerSession:
 
     def stop(self) -> bool:
         """End; ``False`` if another session took over or ended ours, and nothing is known."""
-        if not self.is_active():
+        if not self.is_active() or self.is_users():
             return False
         try:
             self._result = self._torch.autograd._disable_profiler()  # noqa: SLF001
         except RuntimeError:
             return False
+        finally:
+            _ours.clear()
         return True
+
+    @staticmethod
+    def is_users() -> bool:
+        """Whether torch's public profilers run: they raise a flag, which ours does not."""
+        import torch
+
+        return bool(getattr(torch.autograd.profiler, "_is_profiler_enabled", False))
+
+    @classmethod
+    def end_leftover(cls) -> None:
+        """End a session of ours that an interrupt kept from being ended."""
+        if _ours and cls.is_active() and not cls.is_users():
+            import torch
+
+            torch.autograd._disable_profiler()  # type: ignore[attr-defined]  # noqa: SLF001
+        _ours.clear()
 
     def events(self) -> Iterator[OpEvent | MemoryEvent]:
         """Parents before children, by time within each thread.

@@ -229,6 +229,52 @@ def test_a_profiler_within_takes_over_and_is_named(scope: dict[str, Any]) -> Non
     assert any("zeros" in event.name for event in scope["profile"].events())
 
 
+def test_a_profiler_of_the_users_that_stays_on_is_theirs(scope: dict[str, Any]) -> None:
+    scope["profile"] = torch.profiler.profile(profile_memory=True)
+    data = cpu("profile.start()\na = torch.zeros(1000)\n", scope)
+    b = torch.zeros(500)
+    scope["profile"].stop()
+    assert not data.exact
+    assert sum("zeros" in event.name for event in scope["profile"].events()) == 2
+    assert len(b) == 500
+
+
+@pytest.mark.parametrize("where", ["_begin_piece", "_end_piece"])
+def test_an_interrupt_at_the_start_leaves_nothing(
+    where: str, scope: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = getattr(session.Session, where)
+
+    def interrupted(self: session.Session) -> None:
+        monkeypatch.undo()
+        original(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session.Session, where, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Recorder(namespace=scope).start()
+    assert cpu("a = torch.zeros(10)\n", scope).retained_bytes == 40
+
+
+def test_a_session_that_nobody_could_end_is_ended_by_the_next(scope: dict[str, Any]) -> None:
+    ProfilerSession().start()
+    assert cpu("a = torch.zeros(10)\n", scope).retained_bytes == 40
+
+
+def test_a_functions_variables_are_let_go(scope: dict[str, Any]) -> None:
+    class Thing:
+        pass
+
+    thing: Thing | None = Thing()
+    ref = weakref.ref(thing)
+    recorder = Recorder(namespace={"thing": thing})
+    recorder.start()
+    recorder.stop()
+    thing = None
+    assert ref() is None
+    assert recorder is not None
+
+
 def test_another_thread_that_records_is_refused(scope: dict[str, Any]) -> None:
     problems: list[Exception] = []
 
@@ -305,6 +351,27 @@ def test_odd_things_in_the_namespace_are_looked_at_without_running_them(
 
         __hash__ = object.__hash__
 
+    class Liar:
+        @property  # type: ignore[misc]
+        def __class__(self) -> type:
+            raise RuntimeError("what am I?")
+
+        @property
+        def __dict__(self) -> dict[str, object]:  # type: ignore[override]
+            raise RuntimeError("what have I?")
+
+    class OddDict(dict[str, object]):
+        def items(self) -> Any:
+            raise RuntimeError("items")
+
+        def __iter__(self) -> Any:
+            raise RuntimeError("iterated")
+
+    class OddTensor(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, *_: Any, **__: Any) -> Any:
+            raise RuntimeError("no function for you")
+
     loop: list[object] = []
     loop.append(loop)
     scope.update(
@@ -315,6 +382,10 @@ def test_odd_things_in_the_namespace_are_looked_at_without_running_them(
         meta=torch.zeros(10, device="meta"),
         half_made=object.__new__(nn.Linear),
         nested={"a": [{"b": (torch.zeros(5),)}]},
+        liar=Liar(),
+        odd_dict=OddDict(a=torch.zeros(3)),
+        odd_tensor=torch.zeros(3).as_subclass(OddTensor),
     )
+    scope[("not", "a", "name")] = torch.zeros(2)  # type: ignore[index]
     data = cpu("z = torch.zeros(100)\n", scope)
     assert data.retained_bytes == 400

@@ -51,7 +51,8 @@ def test_plotly_is_not_fetched_before_the_panel_is_shown(page: Page, lab: Jupyte
     page.on("response", note)
     write_notebook(lab, "demo.ipynb", "6 * 7")
     open_notebook(page, lab, "demo.ipynb")
-    assert 0 < sum(sizes) < 200_000
+    # A development build is three times as large as what is installed from a wheel.
+    assert 0 < sum(sizes) < 400_000
     open_panel(page)
     expect(page.locator("#jupyter-vram-panel .js-plotly-plot")).to_be_visible(timeout=20_000)
     assert sum(sizes) > 500_000
