@@ -143,5 +143,5 @@ def test_the_api_s_example_prints_its_tables(
     outputs: list[tuple[str, list[dict[str, str]]]],
 ) -> None:
     printed, _ = outputs[-1]
-    assert re.search(r"^line 4 › In \[1\]:9 \d+ \d+$", printed, re.MULTILINE), printed
+    assert re.search(r"^line 4 › In \[1\]:10 \d+ \d+$", printed, re.MULTILINE), printed
     assert re.search(r"^model\.0 +[\d.]+ MiB", printed, re.MULTILINE), printed

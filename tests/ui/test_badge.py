@@ -186,8 +186,11 @@ def test_turned_off(page: Page, card: FakeNvml, tmp_path: Path) -> None:
         open_notebook(page, server, "off.ipynb")
         run_cell(page, 0)
         run_cell(page, 1)
-        kernels = lambda: server.get("jupyter-vram/api/v1/snapshot")["kernels"]  # noqa: E731
-        wait_until(page, lambda: "peak_exact" in json.dumps(kernels()), "a run's memory")
+
+        def has_memory() -> bool:
+            return "peak_exact" in json.dumps(server.get("jupyter-vram/api/v1/snapshot"))
+
+        wait_until(page, has_memory, "a run's memory")
         page.wait_for_timeout(2_000)
         expect(badge(page, 1)).to_have_count(0)
 
