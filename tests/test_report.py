@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
+import weakref
 from pathlib import Path
 
 import pytest
@@ -147,6 +149,31 @@ def test_record_of_a_block_that_fails() -> None:
 def test_an_unknown_device_does_not_lose_the_blocks_own_error() -> None:
     with pytest.raises(ZeroDivisionError), jupyter_vram.record(device="cuda:9"):
         _ = 1 / 0
+
+
+def test_an_unknown_device_does_not_lose_the_report() -> None:
+    with pytest.raises(RecordingError, match="'9'"), jupyter_vram.record(device=9) as recording:
+        a = torch.zeros(1000)
+    assert recording.report.retained_bytes >= 4_000
+    assert jupyter_vram.last_report() is recording.report
+    assert a is not None
+
+
+def test_record_through_an_exit_stack_knows_its_lines() -> None:
+    with contextlib.ExitStack() as stack:
+        recording = stack.enter_context(jupyter_vram.record())
+        a = torch.zeros(1000)
+    names = {row.name for row in recording.report.at_peak("line")}
+    assert any(name.startswith("test_report.py:") for name in names)
+    assert a is not None
+
+
+def test_what_a_function_deletes_after_a_recording_goes() -> None:
+    with jupyter_vram.record():
+        a = torch.zeros(1000)
+    ref = weakref.ref(a)
+    del a
+    assert ref() is None
 
 
 def test_public_names_load_when_they_are_used() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import sys
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -21,9 +22,7 @@ from jupyter_vram.report import Report
 class RunningRecording:
     """What `record` gives: its `report`, once the ``with`` block has ended."""
 
-    def __init__(self, name: str | None, device: str | None) -> None:
-        self._name = name
-        self._device = device
+    def __init__(self) -> None:
         self._report: Report | None = None
 
     @property
@@ -39,7 +38,9 @@ class RunningRecording:
 
 
 @contextmanager
-def record(*, name: str | None = None, device: str | None = None) -> Iterator[RunningRecording]:
+def record(
+    *, name: str | None = None, device: str | int | None = None
+) -> Iterator[RunningRecording]:
     """Record all that torch allocates in the block, whichever way it ends.
 
     Args:
@@ -48,13 +49,14 @@ def record(*, name: str | None = None, device: str | None = None) -> Iterator[Ru
 
     Raises:
         TorchMissingError: PyTorch is not installed.
-        RecordingError: torch's profiler is on, or nothing was recorded of `device`.
+        RecordingError: torch's profiler is on; or, when the block has ended, nothing was recorded
+            of `device`: then `report` is that of the device that was used.
     """
-    frame = sys._getframe(2)  # noqa: SLF001 - that of the `with`: contextlib's is in between
-    running = RunningRecording(name, device)
-    shell = _shell(frame)
+    frame = _users_frame()
+    running = RunningRecording()
+    shell = _shell()
     recorder = Recorder(
-        cell=_cell(frame),
+        cell=_cell(shell, frame),
         namespace=_variables(frame),
         labels=cell_labels(shell) if shell is not None else None,
         name=name,
@@ -68,17 +70,38 @@ def record(*, name: str | None = None, device: str | None = None) -> Iterator[Ru
         raise
     finally:
         recording = recorder.stop(error)
+        _let_go(frame)
+        running._report = Report.from_recording(recording)  # noqa: SLF001
+        reports.remember(running.report, name)
         # A device that is none must not hide the block's own error.
-        report = Report.from_recording(recording, None if error else device)
-        running._report = report  # noqa: SLF001
-        reports.remember(report, name)
+        if device is not None and error is None:
+            running._report = Report.from_recording(recording, str(device))  # noqa: SLF001
+            reports.remember(running.report, name)
 
 
-def _variables(frame: FrameType) -> ChainMap[str, Any]:
+def _users_frame() -> FrameType:
+    """That of the ``with``: contextlib's own lie between, and more of them for an `ExitStack`."""
+    frame = sys._getframe(2)  # noqa: SLF001
+    while frame.f_globals.get("__name__") == "contextlib" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _variables(frame: FrameType) -> Mapping[str, Any]:
     """The block's variables, as they are whenever they are looked up."""
-    if frame.f_locals is frame.f_globals:
-        return ChainMap(frame.f_globals)
+    if not _is_function(frame):
+        return frame.f_globals
     return ChainMap(_Locals(frame), frame.f_globals)
+
+
+def _is_function(frame: FrameType) -> bool:
+    return bool(frame.f_code.co_flags & inspect.CO_OPTIMIZED)
+
+
+def _let_go(frame: FrameType) -> None:
+    """Before Python 3.13, a look at a function's variables keeps a copy of them in its frame."""
+    if sys.version_info < (3, 13) and _is_function(frame):
+        frame.f_locals.clear()
 
 
 class _Locals(dict[str, Any]):
@@ -104,18 +127,15 @@ class _Locals(dict[str, Any]):
         return self._frame.f_locals.keys()
 
 
-def _shell(frame: FrameType) -> Any | None:
-    get_ipython = frame.f_globals.get("get_ipython")
-    return get_ipython() if callable(get_ipython) else None
+def _shell() -> Any | None:
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
 
 
-def _cell(frame: FrameType) -> CellCode | None:
-    """The cell that the block stands in; ``None`` in a script."""
-    shell = _shell(frame)
-    if shell is None:
-        return None
+def _cell(shell: Any | None, frame: FrameType) -> CellCode | None:
+    """The cell that the block stands in; ``None`` in a script or a module."""
     filename = frame.f_code.co_filename
-    label = cell_labels(shell).get(filename)
+    label = None if shell is None else cell_labels(shell).get(filename)
     if label is None:
         return None
     number = label.removeprefix("In [").removesuffix("]")

@@ -76,10 +76,16 @@ class CellMonitor:
 
     def adopt(self, frame: FrameType) -> None:
         """Watch frames that run already: `frame` and its callers, where they are a cell's."""
+        # A recording within another may call more code a cell's.
+        for key, (_, is_cell) in list(self._cells.items()):
+            if not is_cell:
+                del self._cells[key]
+        monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
+        monitoring.restart_events()
         found: list[FrameType] = []
         outer: FrameType | None = frame
         while outer is not None and len(found) < MAX_DEPTH:
-            if self._is_cell(outer.f_code):
+            if self._is_cell(outer.f_code) and outer.f_code not in self._running:
                 found.append(outer)
             outer = outer.f_back
         for cell_frame in reversed(found):
@@ -121,7 +127,7 @@ class CellMonitor:
             if code is places.module_call:
                 places.enter_module(frame)
             else:
-                places.watched[code](frame, "call")
+                places.show(code, frame, "call")
         return None
 
     def _on_throw(self, code: CodeType, offset: int, error: BaseException) -> None:  # noqa: ARG002
@@ -197,7 +203,7 @@ class CellMonitor:
             places.leave_module()
         elif id(code) in self._watched:
             # The callback's caller is the frame that returns.
-            places.watched[code](sys._getframe(2), "return")  # noqa: SLF001
+            places.show(code, sys._getframe(2), "return")  # noqa: SLF001
         elif self._is_cell(code):
             # The lowest stands for what ran before the recording.
             if len(self._rows) > 1:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from jupyter_vram.recorders.places import MAX_DEPTH, Places, Watch
+from jupyter_vram.recorders.places import MAX_DEPTH, Places
 
 
 class _Code(NamedTuple):
@@ -32,8 +32,9 @@ class CellTracer:
         self._running = False
         if places.module_call is not None:
             self._codes[id(places.module_call)] = _Code(places.module_call, self._enter_module)
-        for code, show in places.watched.items():
-            self._codes[id(code)] = _Code(code, self._watcher(show))
+        for code in places.watched:
+            self._codes[id(code)] = _Code(code, self._watcher(code))
+        self._adopted: list[FrameType] = []
         self._hook = self._on_call
 
     def start(self) -> bool:
@@ -46,12 +47,18 @@ class CellTracer:
 
     def adopt(self, frame: FrameType) -> None:
         """Trace frames that run already: `frame` and its callers, where they are a cell's."""
+        # A recording within another may call more code a cell's.
+        for key, code in list(self._codes.items()):
+            if code.on_call is None:
+                del self._codes[key]
         found: list[FrameType] = []
         outer: FrameType | None = frame
         while outer is not None and len(found) < MAX_DEPTH:
-            if self._known(outer.f_code).on_call == self._enter_cell:
+            is_cell = self._known(outer.f_code).on_call == self._enter_cell
+            if is_cell and outer.f_trace is None:
                 found.append(outer)
             outer = outer.f_back
+        self._adopted += found
         for cell_frame in reversed(found):
             cell_frame.f_trace = self._enter_cell(cell_frame)
             cell_frame.f_trace(cell_frame, "line", None)
@@ -62,6 +69,10 @@ class CellTracer:
         if self._running and undisturbed:
             sys.settrace(None)
         self._running = False
+        # They may run on for long, and would keep all that a tracer knows.
+        for frame in self._adopted:
+            frame.f_trace = None
+        self._adopted.clear()
         self._places.end()
         return undisturbed
 
@@ -129,16 +140,18 @@ class CellTracer:
             self._places.leave_module()
         return self._in_module
 
-    def _watcher(self, show: Watch) -> Callable[[FrameType], Any]:
+    def _watcher(self, code: CodeType) -> Callable[[FrameType], Any]:
+        show = self._places.show
+
         def on_return(frame: FrameType, event: str, arg: Any) -> Any:  # noqa: ARG001
             if event == "return" and self._running:
-                show(frame, "return")
+                show(code, frame, "return")
             return on_return
 
         def on_call(frame: FrameType) -> Any:
             if not self._running:
                 return None
-            show(frame, "call")
+            show(code, frame, "call")
             frame.f_trace_lines = False
             return on_return
 

@@ -35,10 +35,11 @@ class GpuSide:
         if reading.torch_state != "cuda_initialized":
             return
         try:
-            history = CudaHistory()
-            history.start()
-            self._history = history
+            # Kept before it begins: an interrupt then still finds it.
+            self._history = CudaHistory()
+            self._history.start()
         except VramError as error:
+            self._history = None
             self.notes.append(NO_HISTORY.format(str(error).rstrip(".")))
 
     def close(self) -> None:
@@ -89,10 +90,10 @@ class GpuSide:
         return tuple(found)
 
     def _retries(self, stats: AllocatorStats | None) -> int | None:
-        if stats is None or stats.alloc_retries is None:
+        if stats is None:
             return None
         before = self._before.get(stats.ordinal)
-        return stats.alloc_retries - ((before.alloc_retries or 0) if before else 0)
+        return _since(before.alloc_retries if before else 0, stats.alloc_retries)
 
     def _figures(self, stats: AllocatorStats | None) -> AllocatorFigures | None:
         if stats is None:
@@ -102,5 +103,12 @@ class GpuSide:
             reserved_bytes=stats.reserved_bytes,
             inactive_split_bytes=stats.inactive_split_bytes,
             alloc_retries=self._retries(stats),
-            ooms=None if stats.ooms is None else stats.ooms - ((before.ooms or 0) if before else 0),
+            ooms=_since(before.ooms if before else 0, stats.ooms),
         )
+
+
+def _since(before: int | None, after: int | None) -> int | None:
+    """What a counter of the process grew by; ``None`` if unknown, or reset meanwhile."""
+    if before is None or after is None or after < before:
+        return None
+    return after - before

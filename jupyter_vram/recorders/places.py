@@ -49,6 +49,8 @@ class Places:
         self.module_call = module_call
         self.watched = watched or {}
         self.is_cell = is_cell
+        self.faults = 0
+        """Looks at modules and optimizers that failed: the user's classes may raise anything."""
         self.line = NONE
         """The current row."""
         self.callers: list[int] = []
@@ -56,7 +58,7 @@ class Places:
         self._on_root = on_root
         self._line_rows: dict[tuple[int, int], dict[int, int]] = {}
         self._codes: list[CodeType] = []
-        self._module_rows: dict[tuple[int, int], int] = {}
+        self._module_rows: dict[tuple[int, int, str], int] = {}
         self._module = NONE
         self._outer_modules: list[int] = []
         self._root_started_ns = 0
@@ -99,14 +101,24 @@ class Places:
         if not self._outer_modules:
             self._root_started_ns = time.time_ns()
             if self._on_root is not None:
-                self._on_root(module, values.get("args", ()), values.get("kwargs", {}))
+                self._look(self._on_root, module, values.get("args", ()), values.get("kwargs", {}))
         self._outer_modules.append(self._module)
-        key = (self._module, id(module))
+        key = (self._module, id(module), type(module).__name__)
         row = self._module_rows.get(key)
         if row is None:
             row = self._module_rows[key] = len(self.module_table)
-            self.module_table.append((self._module, id(module), type(module).__name__))
+            self.module_table.append(key)
         self._set_module(row)
+
+    def show(self, code: CodeType, frame: FrameType, event: str) -> None:
+        """Let whoever watches `code` look at its frame."""
+        self._look(self.watched[code], frame, event)
+
+    def _look(self, look: Callable[..., None], *seen: Any) -> None:
+        try:
+            look(*seen)
+        except Exception:  # noqa: BLE001 - it runs within the user's call, and must not fail that
+            self.faults += 1
 
     def leave_module(self) -> None:
         """The innermost module returns, or is left by an exception."""

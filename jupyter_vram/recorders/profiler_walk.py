@@ -105,13 +105,13 @@ def walk(
     """Read all events once. `last_sequence`: autograd's next number at the end."""
     result = Walk()
     line_at, module_at = _Cursor(lines), _Cursor(modules)
-    forward: dict[int, Place] = {}
-    """Sequence number → the forward operation that had it."""
+    forward: dict[tuple[int, int], Place] = {}
+    """Thread and sequence number (each thread counts its own) → the forward operation with it."""
     stack: list[_Open] = []
     thread = NONE
     """The recorded one: it set the marker."""
-    open_roots: list[int] = []
-    """Forward roots that still lack the end of their sequence numbers."""
+    open_roots: dict[int, list[int]] = {}
+    """By thread: forward roots that still lack the end of their sequence numbers."""
 
     for event in events:
         while stack and stack[-1].depth >= event.depth:
@@ -125,7 +125,11 @@ def walk(
             start = event.start_ns
             engine = event.is_backward or event.name.startswith(ENGINE)
             if engine:
-                place = _engine_place(event, outer, forward, line_at.at(start) if ours else NONE)
+                # Mostly a node of the recorded thread; of its own, where it computes again.
+                made = forward.get((thread, event.sequence)) or forward.get(
+                    (event.thread, event.sequence)
+                )
+                place = _engine_place(event, outer, made, line_at.at(start) if ours else NONE)
             else:
                 line = line_at.at(start) if ours else NONE
                 module = module_at.at(start) if ours else NONE
@@ -136,15 +140,16 @@ def walk(
                 root = len(result.roots)
                 result.roots.append(Root(start, event.end_ns, place.phase))
             if event.sequence >= 0 and not engine:
-                for known in open_roots:
+                mine = open_roots.setdefault(event.thread, [])
+                for known in mine:
                     result.roots[known].end_sequence = event.sequence
-                open_roots.clear()
+                mine.clear()
                 if root != NONE:
                     own = result.roots[root]
                     if own.first_sequence == NONE:
                         own.first_sequence = event.sequence
-                    open_roots.append(root)
-                forward[event.sequence] = place
+                    mine.append(root)
+                forward[event.thread, event.sequence] = place
             stack.append(_Open(event.depth, place, root, engine or bool(outer and outer.engine)))
         else:
             ours = event.thread == thread
@@ -167,18 +172,15 @@ def walk(
                     outer.root if outer else NONE,
                 )
             )
-    for known in open_roots:
+    for known in open_roots.get(thread, ()):
         result.roots[known].end_sequence = last_sequence
     return result
 
 
-def _engine_place(
-    event: OpEvent, outer: _Open | None, forward: dict[int, Place], line: int
-) -> Place:
+def _engine_place(event: OpEvent, outer: _Open | None, made: Place | None, line: int) -> Place:
     """A node of backward, or its evaluation: as the forward operation that created it."""
     name = event.name.removeprefix(ENGINE)
-    made = forward.get(event.sequence) if event.sequence >= 0 else None
-    if made is not None:
+    if made is not None and event.sequence >= 0:
         return Place(made.line, made.module, name, "backward")
     if outer is not None and outer.engine:
         return outer.place

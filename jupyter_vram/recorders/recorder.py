@@ -12,7 +12,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 from itertools import chain
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from jupyter_vram.errors import TorchMissingError
 from jupyter_vram.model.cell_code import CellCode
@@ -41,6 +41,15 @@ TAKEN_OVER = (
 DEBUGGED = (
     "A debugger, a coverage tool or the cell itself traces this kernel (sys.settrace), so lines and"
     " modules are not known, or not all."
+)
+
+FAULTS = (
+    "{} looks at the cell's modules or optimizers failed (their classes raise): some categories may"
+    " be unknown."
+)
+COARSE = (
+    "The cell ran through millions of lines: what a line of less than {} µs allocated counts for"
+    " the line before it."
 )
 
 
@@ -83,11 +92,12 @@ class Recorder:
         self._before = find_holders(self._namespace, self._gone)
         self._frame_file = frame.f_code.co_filename if frame is not None else None
         self._gpu = GpuSide()
-        self._gpu.start()
-        self._start_ns = time.time_ns()
         try:
+            self._gpu.start()
+            self._start_ns = time.time_ns()
             self._session = enter(torch, self._is_cell, self._pieces, frame)
         except BaseException:
+            self._gone.end()
             self._gpu.close()
             raise
 
@@ -106,8 +116,10 @@ class Recorder:
         try:
             return self._stop(session, error)
         finally:
+            self._gpu.close()
             # A function's variables would live for as long as somebody has this recorder.
             self._namespace, self._labels, self._before = {}, {}, NOBODY
+            self._pieces = []
 
     def _stop(self, session: Session, error: str | None) -> Recording:
         end_ns = time.time_ns()
@@ -116,7 +128,7 @@ class Recorder:
         cell = self._cell
         files = cell.filenames if cell is not None else frozenset[str]()
         histories = self._gpu.stop(
-            ChainMap(dict.fromkeys(files, ""), dict(self._labels)),
+            ChainMap(dict.fromkeys(files, ""), cast("dict[str, str]", self._labels)),
             dict.fromkeys(files, cell.line_offset if cell is not None else 0),
         )
         after = find_holders(self._namespace)
@@ -159,6 +171,10 @@ class Recorder:
             notes.append(DEBUGGED)
         if None in self._pieces:
             notes.append(TAKEN_OVER)
+        if session.places.faults:
+            notes.append(FAULTS.format(session.places.faults))
+        if session.places.lines.coarse_ns:
+            notes.append(COARSE.format(round(session.places.lines.coarse_ns / 1000)))
         if walked.other_thread_bytes:
             notes.append(
                 f"Other threads allocated {walked.other_thread_bytes} bytes in all: their lines"

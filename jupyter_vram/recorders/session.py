@@ -89,7 +89,7 @@ class Session:
             if first:
                 self.places.lines.calibrate(empty_line_ns())
                 self.traces_lines = self.tracer.start()
-            if frame is not None and self.traces_lines and first:
+            if frame is not None and self.traces_lines:
                 self.tracer.adopt(frame)
         except BaseException:  # an interrupt, at any of these lines
             self.leave(pieces)
@@ -104,11 +104,13 @@ class Session:
             try:
                 self._end_piece()
             finally:
-                self._open = [other for other in self._open if other is not pieces]
+                for at, other in enumerate(self._open):
+                    if other is pieces:
+                        del self._open[at], self._cells[at]
+                        break
                 if self._open:
                     self._begin_piece()
                 else:
-                    self._cells.clear()
                     _forget(self)
 
     def _is_cell(self, filename: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -49,12 +50,13 @@ class Sighting(NamedTuple):
 
 
 class Sightings:
-    """Collects what `CellTracer` shows it."""
+    """Collects what a tracer shows it."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self.seen: list[Sighting] = []
-        self._roots: set[int] = set()
+        self._roots: dict[int, weakref.ref[Any]] = {}
+        """Modules that have been seen, by id, which another may have later."""
         self._names: dict[int, str] = {}
         """id of a parameter → its name in the module that runs."""
         self._state_sizes: dict[int, int] = {}
@@ -77,11 +79,11 @@ class Sightings:
     def on_root(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module that no other called begins to run."""
         now = time.time_ns()
-        if id(module) not in self._roots:
-            self._roots.add(id(module))
+        if not self._knows(module):
+            self._roots[id(module)] = weakref.ref(module)
             name = type(module).__name__
             for path, parameter in module.named_parameters(prefix=name):
-                self._names.setdefault(id(parameter), path)
+                self._names[id(parameter)] = path
                 self._see(now, parameter, "parameter", "{}", parameter, path)
             for path, buffer in module.named_buffers(prefix=name):
                 self._see(now, buffer, "buffer", path)
@@ -91,6 +93,10 @@ class Sightings:
             self._see_input(now, value, f"argument {number + 1}")
         for key, value in kwargs.items():
             self._see_input(now, value, key)
+
+    def _knows(self, module: Any) -> bool:
+        known = self._roots.get(id(module))
+        return known is not None and known() is module
 
     def _on_step(self, frame: FrameType, event: str) -> None:
         optimizer = (frame.f_locals.get("args") or (None,))[0]

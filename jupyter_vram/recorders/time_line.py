@@ -32,6 +32,8 @@ class TimeLine:
         self.limit = BUFFER
         self._shortest_ns = SHORTEST_NS
         self._thinned = 0
+        self.coarse_ns = 0
+        """What was shorter counts for what was before it; 0: only where nothing can be lost."""
 
     def calibrate(self, empty_ns: int) -> None:
         """Tell what an empty line takes: one with an operation takes more than twice as long."""
@@ -50,6 +52,7 @@ class TimeLine:
         times, ids, lasted = times[kept], ids[kept], lasted[kept]
         while len(times) > LIMIT:
             self._shortest_ns *= 2
+            self.coarse_ns = self._shortest_ns
             kept = lasted >= self._shortest_ns
             # Longer than before, now that the ones in between are gone.
             times, ids = times[kept], ids[kept]

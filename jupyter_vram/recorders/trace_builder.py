@@ -25,8 +25,12 @@ from jupyter_vram.recorders.profiler_walk import Change, Place, Root
 from jupyter_vram.recorders.sightings import Sighting
 
 UNSEEN = (
-    "{:,} bytes are there at the end and were not seen to come: another thread allocated them. So"
-    " the peak may have been higher."
+    "{:,} bytes are there at the end and were not seen to come: another thread allocated them, or"
+    " not torch's allocator. So the peak may have been higher."
+)
+FOREIGN = (
+    "{:,} bytes came that torch did not allocate (NumPy's memory, mapped files): they count at the"
+    " end only."
 )
 
 
@@ -67,7 +71,12 @@ def build(
     for change in heapq.merge(gone, changes, key=lambda change: change.time_ns):
         ledger.write(change)
     identify(ledger, scene)
-    unseen_bytes = _settle(ledger, scene)
+    unseen_bytes, foreign_bytes = _settle(ledger, scene)
+    notes = []
+    if unseen_bytes and scene.exact:
+        notes.append(UNSEEN.format(unseen_bytes))
+    if foreign_bytes:
+        notes.append(FOREIGN.format(foreign_bytes))
     return columns(
         ledger,
         scene,
@@ -75,7 +84,7 @@ def build(
         bytes_kind=bytes_kind,
         allocator=allocator,
         exact=scene.exact and not unseen_bytes,
-        notes=(UNSEEN.format(unseen_bytes),) if unseen_bytes and scene.exact else (),
+        notes=tuple(notes),
     )
 
 
@@ -117,18 +126,21 @@ def _graph_owner(block: Block, scene: Scene) -> Owner | None:
     return next((owners[number] for number in numbers if number in owners), None)
 
 
-def _settle(ledger: Ledger, scene: Scene) -> int:
+def _settle(ledger: Ledger, scene: Scene) -> tuple[int, int]:
     """Add what lives at the end and was not seen to come (another thread's, or of a time in which
-    another profiler had taken over); returns its bytes."""
-    unseen = 0
+    another profiler had taken over); returns its bytes: torch's, and others'."""
+    unseen = foreign = 0
     for (device, address), held in scene.after.held.items():
-        if device == ledger.device and address not in ledger.live and not held.storage.foreign:
+        if device == ledger.device and address not in ledger.live:
             size = held.storage.size_bytes
             block = Block(size, address, alloc_ns=scene.end_ns)
             block.identity, block.owner = held.identity, held.owner
             ledger.appear(block)
-            unseen += size
-    return unseen
+            if held.storage.foreign:
+                foreign += size
+            else:
+                unseen += size
+    return unseen, foreign
 
 
 def columns(
