@@ -18,6 +18,10 @@ from jupyter_vram._version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from jupyter_vram.errors import RecordingError as RecordingError
+    from jupyter_vram.errors import ReportError as ReportError
+    from jupyter_vram.errors import SnapshotError as SnapshotError
+    from jupyter_vram.errors import TorchMissingError as TorchMissingError
     from jupyter_vram.errors import VramError as VramError
     from jupyter_vram.kernel.live import live as live
     from jupyter_vram.kernel.recording import record as record
@@ -25,7 +29,11 @@ if TYPE_CHECKING:
     from jupyter_vram.reports import last_report as last_report
 
 _HOMES = {
+    "RecordingError": "jupyter_vram.errors",
     "Report": "jupyter_vram.report",
+    "ReportError": "jupyter_vram.errors",
+    "SnapshotError": "jupyter_vram.errors",
+    "TorchMissingError": "jupyter_vram.errors",
     "VramError": "jupyter_vram.errors",
     "last_report": "jupyter_vram.reports",
     "live": "jupyter_vram.kernel.live",
@@ -34,7 +42,11 @@ _HOMES = {
 """Public name → the module that it is loaded from when it is first used."""
 
 __all__ = [
+    "RecordingError",
     "Report",
+    "ReportError",
+    "SnapshotError",
+    "TorchMissingError",
     "VramError",
     "__version__",
     "last_report",

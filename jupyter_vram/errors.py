@@ -8,6 +8,7 @@
     ├── RecordingError       a recording can't begin, or its report can't do what is asked
     │   └── TorchMissingError  PyTorch is not installed where the cell runs
     ├── LiveError            a live view that can't be made
+    ├── PlotlyMissingError   report.figure() without plotly (render.report_figure)
     └── BadRequestError      a request to the server that makes no sense (server.parameters)
 
 Each message is a sentence for a user: what is wrong, then what to do.

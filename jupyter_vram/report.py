@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_vram.errors import RecordingError, ReportError
-from jupyter_vram.model.report_data import DIMENSIONS, By, ReportData, Row
+from jupyter_vram.model.report_data import DIMENSIONS, By, Kept, ReportData, Row
 from jupyter_vram.model.report_json import from_json, to_json
 
 if TYPE_CHECKING:
@@ -74,9 +73,13 @@ class Report:
             head = file.read(64).lstrip()
         if head.startswith(b"{"):
             try:
-                return cls(from_json(json.loads(path.read_text(encoding="utf-8"))))
+                fields = json.loads(path.read_text(encoding="utf-8"))
             except (ValueError, RecursionError) as error:
                 raise ReportError(f"{path.name} is not JSON: {error}.") from error
+            report = cls(from_json(fields))
+            if device not in (None, report.device):
+                raise ReportError(f"{path.name} is the report of {report.device}, not of {device}.")
+            return report
         from jupyter_vram.model.trace import Recording
         from jupyter_vram.recorders.snapshot_trace import traces_from_snapshot
         from jupyter_vram.sources.snapshot_pickle import load_snapshot
@@ -116,6 +119,22 @@ class Report:
         """Allocated during the recording and alive at its end."""
         return self._data.retained_bytes
 
+    @property
+    def exact(self) -> bool:
+        """Whether every change was seen; if not, the peak may have been higher."""
+        return self._data.exact
+
+    @property
+    def kept(self) -> tuple[Kept, ...]:
+        """What was allocated and stayed, by holder, largest first: rows with `name` (``None`` if
+        no holder was found), `bytes`, `count`, `category`, `line`, `hint`."""
+        return self._data.kept
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what was not seen, or assumed."""
+        return self._data.notes
+
     def at_peak(self, by: By = "category") -> tuple[Row, ...]:
         """The parts of the peak, largest first: rows with `name`, `bytes`, `count` (of blocks),
         which add up to `peak_bytes`.
@@ -135,6 +154,10 @@ class Report:
         from jupyter_vram.analysis.compare import compared
 
         return Report(compared(self._data, before._data), self._trace)
+
+    def without_events(self) -> Report:
+        """The same figures, which can't be exported as events any more."""
+        return Report(self._data)
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, as what ``json.dumps`` takes; bytes are integers."""
@@ -226,10 +249,10 @@ class Report:
             return report_page(self._data).encode()
         if self._trace is None:
             raise RecordingError(NO_EVENTS.format(suffix=suffix))
+        from jupyter_vram.analysis.categories import categorize
+        from jupyter_vram.render import memory_viz, perfetto
+
+        categories = categorize(self._trace)
         if suffix == ".pickle":
-            from jupyter_vram.render.memory_viz import to_snapshot
-
-            return pickle.dumps(to_snapshot(self._trace), protocol=4)
-        from jupyter_vram.render.perfetto import dumps
-
-        return dumps(self._trace)
+            return memory_viz.dumps(self._trace, categories)
+        return perfetto.dumps(self._trace, categories)

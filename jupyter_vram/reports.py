@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from jupyter_vram.report import Report
 
 KEPT = 64
-"""Named reports at most; the name not used for longest goes first."""
+"""Named reports at most; the one recorded longest ago goes first."""
 
 _last: Report | None = None
 _named: dict[str, Report] = {}
@@ -20,7 +20,8 @@ def remember(report: Report, name: str | None = None) -> None:
     _last = report
     if name is not None:
         _named.pop(name, None)
-        _named[name] = report
+        # Its figures only: the events of many recordings would take much memory.
+        _named[name] = report.without_events()
         while len(_named) > KEPT:
             del _named[next(iter(_named))]
 

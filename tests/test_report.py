@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import jupyter_vram
+from jupyter_vram import reports
 from jupyter_vram.errors import RecordingError, ReportError
 from jupyter_vram.model.report_data import DIMENSIONS, MIME_TYPE
 from jupyter_vram.report import Report
@@ -182,3 +183,51 @@ def test_public_names_load_when_they_are_used() -> None:
         assert getattr(jupyter_vram, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = jupyter_vram.nothing
+
+
+def test_exports_carry_the_categories(report: Report, tmp_path: Path) -> None:
+    trace = json.loads(report.save(tmp_path / "a.perfetto.json").read_text())
+    counters = {name for event in trace["traceEvents"] for name in event.get("args", {})}
+    assert {"parameter", "activation"} <= counters
+    assert b"activation" in report.save(tmp_path / "a.pickle").read_bytes()
+
+
+def test_what_stayed_is_told_by_the_report(report: Report) -> None:
+    assert [(row.name, row.bytes) for row in report.kept] == [("x", 30)]
+    assert report.exact
+    assert report.notes == ()
+
+
+def test_a_named_report_keeps_its_figures_only(report: Report, tmp_path: Path) -> None:
+    reports.remember(report, "mine")
+    named = reports.named_report("mine")
+    assert named == report
+    assert named is not None
+    with pytest.raises(RecordingError, match="no longer the events"):
+        named.save(tmp_path / "a.pickle")
+    assert reports.last_report() is report
+    reports.forget()
+
+
+def test_reports_of_different_bytes_are_not_compared(report: Report) -> None:
+    with pytest.raises(RecordingError, match="block bytes"):
+        report.compared_with(Report(EXAMPLES["gpu.json"]()))
+
+
+def test_another_device_than_the_files_is_refused(report: Report, tmp_path: Path) -> None:
+    path = report.save(tmp_path / "a.json")
+    assert Report.load(path, "cpu") == report
+    with pytest.raises(ReportError, match="of cpu, not of cuda:0"):
+        Report.load(path, "cuda:0")
+
+
+def test_json_of_another_kind_is_no_report(report: Report, tmp_path: Path) -> None:
+    path = report.save(tmp_path / "a.perfetto.json")
+    with pytest.raises(ReportError, match="no report of jupyter_vram"):
+        Report.load(path)
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    text = "a = '\x0c'\r\ny = m(x)\n"
+    data = Report.from_recording(recording_of(trace_of(BLOCKS), text=text)).to_dict()
+    assert [line["text"] for line in data["source"]] == ["a = '\x0c'", "y = m(x)"]

@@ -5,13 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from jupyter_vram.errors import RecordingError
 from jupyter_vram.model.report_data import Change, Comparison, ReportData, Row
 
 MOST_ROWS = 60
 
 
 def compared(data: ReportData, before: ReportData) -> ReportData:
-    """`data`, with what has changed since `before`."""
+    """`data`, with what has changed since `before`.
+
+    Raises:
+        RecordingError: they count different bytes: those of tensors, those of the allocator.
+    """
+    if data.bytes_kind != before.bytes_kind:
+        raise RecordingError(
+            f"One report counts {data.bytes_kind} bytes (on {data.device}), the other"
+            f" {before.bytes_kind} bytes (on {before.device}): they can't be compared."
+        )
     return dataclasses.replace(data, comparison=_comparison(data, before))
 
 

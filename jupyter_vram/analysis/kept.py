@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class _Group:
     bytes: int = 0
     count: int = 0
     through_graph: bool = False
-    lines: dict[int | None, int] | None = None
+    lines: dict[int | None, int] = field(default_factory=dict)
 
 
 def kept_rows(trace: Trace, category: Int8) -> tuple[Kept, ...]:
@@ -39,21 +39,19 @@ def kept_rows(trace: Trace, category: Int8) -> tuple[Kept, ...]:
     for owner, kind, size, context in zip(*(column.tolist() for column in columns), strict=True):
         holder = trace.owners[owner] if owner != NONE else None
         name = names[holder] if holder is not None else None
-        group = groups.setdefault((name, CATEGORIES[kind]), _Group(lines={}))
+        group = groups.setdefault((name, CATEGORIES[kind]), _Group())
         group.bytes += size
         group.count += 1
         group.through_graph |= holder is not None and holder.through_graph
         line = lines[context] if context != NONE else None
         number = line.number if line is not None else None
-        assert group.lines is not None
         group.lines[number] = group.lines.get(number, 0) + size
     found = [_kept(name, kind, group) for (name, kind), group in groups.items()]
     return tuple(sorted(found, key=lambda row: (-row.bytes, row.name or "")))
 
 
 def _kept(name: str | None, category: str, group: _Group) -> Kept:
-    assert group.lines is not None
-    line = max(group.lines, key=lambda number: group.lines[number])  # type: ignore[index]
+    line = max(group.lines, key=lambda number: group.lines[number])
     return Kept(name, group.bytes, group.count, category, line, _hint(name, group))
 
 

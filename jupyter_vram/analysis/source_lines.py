@@ -15,8 +15,13 @@ def source_lines(trace: Trace, source: CellSource, peak: int) -> tuple[SourceLin
     at_peak, at_end = _by_line(trace, peak), _by_line(trace, len(trace.change_bytes))
     return tuple(
         SourceLine(number, text, at_peak.get(number, 0), at_end.get(number, 0))
-        for number, text in enumerate(source.text.splitlines(), 1)
+        for number, text in enumerate(_lines(source.text), 1)
     )
+
+
+def _lines(text: str) -> list[str]:
+    """As Python and editors count them: a form feed, say, ends none."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _by_line(trace: Trace, event: int) -> dict[int, int]:

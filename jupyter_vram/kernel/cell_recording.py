@@ -161,15 +161,17 @@ class CellRecordings:
         if ended < 0:
             return  # it began before we listened
         run = runs[ended]
-        _abandon(runs, ended + 1)
-        runs.pop()
-        if not runs:
-            del self._open[thread]
-        if not self._attached:
-            self._leave()
-        if run.recording is not None:
-            ran = result is None or result.error_before_exec is None
-            run.recording.end(_error_name(result), ran=ran)
+        try:
+            _abandon(runs, ended + 1)
+        finally:
+            runs.pop()
+            if not runs:
+                del self._open[thread]
+            if not self._attached:
+                self._leave()
+            if run.recording is not None:
+                ran = result is None or result.error_before_exec is None
+                run.recording.end(_error_name(result), ran=ran)
 
 
 def _abandon(runs: list[_Run], at: int = 0) -> None:

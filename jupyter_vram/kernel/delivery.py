@@ -43,7 +43,7 @@ class Delivery:
                 tell(f"--save: a report's file ends with {', '.join(SUFFIXES)}.")
                 self._path = None  # told once is enough
             elif not self._path.parent.is_dir():
-                tell(f"--save: there is no folder {str(self._path.parent)!r}.")
+                tell(f"--save: the folder of {self._options.save} does not exist.")
 
     def deliver(self, recording: Recording) -> None:
         """Make the report, and do with it what the options say."""
@@ -59,8 +59,12 @@ class Delivery:
         if self._path is not None:
             try:
                 report.save(self._path)
-            except (OSError, VramError) as error:
+            except VramError as error:
                 tell(f"--save: the report was not written. {error}")
+            except OSError as error:
+                # Not the error itself, which has the whole path: outputs are saved and shared.
+                why = error.strerror or type(error).__name__
+                tell(f"--save: {self._options.save} was not written: {why}.")
 
     def _report(self, recording: Recording) -> Report:
         from jupyter_vram.report import Report

@@ -155,7 +155,7 @@ class ReportData:
     recorder: RecorderKind
     bytes_kind: BytesKind
     exact: bool
-    """False where the peak was only sampled."""
+    """False where not every change was seen, so that the peak may have been higher."""
     device: str
     device_name: str | None
     name: str | None

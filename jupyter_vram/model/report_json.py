@@ -35,6 +35,11 @@ def from_json(fields: object) -> ReportData:
     if not isinstance(fields, Mapping):
         raise ReportError("This is no report of jupyter_vram: it is not a JSON object.")
     version = fields.get("schema_version")
+    if version is None:
+        raise ReportError(
+            "This is no report of jupyter_vram: it has no schema_version. Report.load reads what"
+            " Report.save wrote as .json, and memory snapshots."
+        )
     if not (isinstance(version, list) and version and version[0] == SCHEMA_MAJOR):
         raise ReportError(
             f"This report has schema version {version!r}, and this version of jupyter_vram reads"

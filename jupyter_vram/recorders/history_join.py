@@ -15,7 +15,7 @@ import numpy as np
 
 from jupyter_vram.model.trace import NONE, NOWHERE, AllocatorFigures, Context, Trace
 from jupyter_vram.recorders.ledger import Block, Ledger
-from jupyter_vram.recorders.profiler_walk import Change, Place
+from jupyter_vram.recorders.profiler_walk import OUTSIDE, Change, Place
 from jupyter_vram.recorders.trace_builder import Scene, columns, identify
 
 CLOSE_NS = 5_000_000
@@ -34,7 +34,7 @@ def join(
     """
     address = history.blocks.address
     assert address is not None, "the history tells addresses"
-    told = _Told(changes)
+    told = _told(history, changes)
     ledger = Ledger(history.device, scene.root_calls)
     order: list[int] = []
     """The ledger's row → the history's."""
@@ -44,13 +44,15 @@ def join(
     events = zip(
         history.time_ns.tolist(), history.change_bytes.tolist(), history.block.tolist(), strict=True
     )
-    for time_ns, change_bytes, row in events:
+    for event, (time_ns, change_bytes, row) in enumerate(events):
         at = int(address[row])
-        known = told.take(at, time_ns, is_alloc=change_bytes > 0)
-        place: Place | Context = known.place if known else _own_context(history, row)
+        known = told.get(event)
         root = known.root if known else NONE
+        # Of a free that only the history saw, nothing is known but its time.
+        place: Place | Context = known.place if known else OUTSIDE
         if change_bytes > 0:
             order.append(row)
+            place = known.place if known else _own_context(history, row)
         ledger.write(Change(time_ns, change_bytes, at, history.device, place, root))
     identify(ledger, scene)
     joined = columns(
@@ -62,6 +64,7 @@ def join(
         exact=history.exact,
         notes=history.notes,
     )
+    assert len(order) == len(ledger.blocks), "every block of the history is one of the ledger"
     requested = history.blocks.requested_bytes[np.array(order, np.int64)]
     return dataclasses.replace(
         joined,
@@ -83,23 +86,32 @@ def _with_retries(figures: AllocatorFigures | None, retries: int | None) -> Allo
     return dataclasses.replace(figures, alloc_retries=retries)
 
 
-class _Told:
-    """The profiler's changes by address, each to be taken once."""
+def _told(history: Trace, changes: Iterable[Change]) -> dict[int, Change]:
+    """By event of the history, what the profiler tells of it.
 
-    def __init__(self, changes: Iterable[Change]) -> None:
-        self._by_address: dict[tuple[int, bool], list[Change]] = {}
-        for change in changes:
-            key = (change.address, change.change_bytes > 0)
-            self._by_address.setdefault(key, []).append(change)
-
-    def take(self, address: int, time_ns: int, *, is_alloc: bool) -> Change | None:
-        """The closest in time at that address; ``None`` if the profiler did not see it."""
-        found = self._by_address.get((address, is_alloc))
-        if not found:
-            return None
-        at = bisect_left(found, time_ns, key=lambda change: change.time_ns)
-        near = range(max(0, at - 1), min(len(found), at + 1))
-        best = min(near, key=lambda row: abs(found[row].time_ns - time_ns))
-        if abs(found[best].time_ns - time_ns) > CLOSE_NS:
-            return None
-        return found.pop(best)
+    The history is complete and the profiler is not: so each change looks for its event, the closest
+    in time at its address, and not the other way round.
+    """
+    address = history.blocks.address
+    assert address is not None
+    at_address: dict[tuple[int, bool], tuple[list[int], list[int]]] = {}
+    columns = (address[history.block], history.change_bytes > 0, history.time_ns)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for event, (at, is_alloc, time_ns) in enumerate(rows):
+        times, events = at_address.setdefault((at, is_alloc), ([], []))
+        times.append(time_ns)
+        events.append(event)
+    found: dict[int, Change] = {}
+    for change in changes:
+        key = (change.address, change.change_bytes > 0)
+        times, events = at_address.get(key, ([], []))
+        middle = bisect_left(times, change.time_ns)
+        near = [
+            row
+            for row in range(max(0, middle - 1), min(len(times), middle + 1))
+            if events[row] not in found and abs(times[row] - change.time_ns) <= CLOSE_NS
+        ]
+        if near:
+            closest = min(near, key=lambda row: abs(times[row] - change.time_ns))
+            found[events[closest]] = change
+    return found

@@ -240,7 +240,7 @@ def test_a_named_cell_and_what_it_kept(shell: Shell) -> None:
     last = jupyter_vram.last_report()
     assert last is not None
     assert last.name == "first"
-    assert last is reports.named_report("first")
+    assert last == reports.named_report("first")
 
 
 def test_an_error_is_told_and_its_figures_are_there(shell: Shell) -> None:
@@ -322,7 +322,7 @@ def test_compare(shell: Shell) -> None:
     ("option", "words"),
     [
         ("--compare nothing", "no report has the name 'nothing'"),
-        ("--save no/such/folder/a.json", "there is no folder"),
+        ("--save no/such/folder/a.json", "does not exist"),
         ("--save a.docx", "ends with"),
         ("--device cuda:7", "'cuda:7'"),
     ],

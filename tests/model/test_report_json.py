@@ -50,7 +50,7 @@ def changed(path: tuple[str | int, ...], value: object) -> dict[str, Any]:
     ("path", "value", "named"),
     [
         (("schema_version",), [2, 0], "schema version"),
-        (("schema_version",), None, "schema version"),
+        (("schema_version",), None, "no report"),
         (("peak_bytes",), "many", "peak_bytes"),
         (("peak_bytes",), True, "peak_bytes"),
         (("recorder",), "guess", "recorder"),

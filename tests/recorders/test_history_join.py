@@ -52,7 +52,8 @@ def told(history: Trace, rows: set[int], late_ns: int) -> list[Change]:
     assert address is not None
     return [
         Change(
-            int(history.time_ns[event]) + late_ns,
+            # Each event is late by another time: two clocks tell them.
+            int(history.time_ns[event]) + late_ns * (event % 7 - 3) // 3,
             int(history.change_bytes[event]),
             int(address[history.block[event]]),
             history.device,
@@ -107,9 +108,25 @@ def test_what_the_profiler_saw_at_another_time_is_another_allocation() -> None:
     allocator.malloc(MIB)
     history = history_of(allocator)
     assert history is not None
-    far = told(history, {0}, 2 * CLOSE_NS)
+    far = told(history, {0}, -2 * CLOSE_NS)
     joined = join(history, far, scene())
     assert joined.contexts[joined.blocks.context[0]].lines == ()
+
+
+def test_an_address_used_again_at_once_is_another_allocation() -> None:
+    allocator = CachingAllocator()
+    allocator.record()
+    for _ in range(5):
+        allocator.free(allocator.malloc(MIB))
+    history = history_of(allocator)
+    assert history is not None
+    allocs = [event for event, change in enumerate(history.change_bytes) if change > 0]
+    seen = {allocs[1], allocs[4]}
+    joined = join(history, told(history, seen, 300), scene())
+    lines = [joined.contexts[row].lines for row in joined.blocks.context]
+    assert [line[0].number - 1000 if line else None for line in lines] == [
+        event if event in seen else None for event in allocs
+    ]
 
 
 def test_holders_name_blocks_by_their_address() -> None:

@@ -111,7 +111,7 @@ export interface IComparison {
 export interface IReport {
   recorder: RecorderKind;
   bytes_kind: BytesKind;
-  /** False where the peak was only sampled. */
+  /** False where not every change was seen, so that the peak may have been higher. */
   exact: boolean;
   device: string;
   device_name: string | null;
