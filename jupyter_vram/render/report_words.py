@@ -60,7 +60,7 @@ def subtitle(data: ReportData) -> str:
         data.device if data.device_name is None else f"{data.device}, {data.device_name}",
         RECORDER[data.recorder],
         format_seconds(data.duration_s),
-        f"{'exact' if data.exact else 'at least'}, in {BYTES_KIND[data.bytes_kind]}",
+        f"{'exact' if data.exact else 'a lower bound'}, in {BYTES_KIND[data.bytes_kind]}",
     ]
     return " · ".join(filter(None, parts))
 

@@ -59,7 +59,7 @@ function how(report: IReport): string[] {
   const kind = report.bytes_kind === 'block' ? 'allocator blocks' : 'tensor bytes';
   const where = report.device === 'cpu' ? `${kind}, on the CPU` : `${kind}, on ${report.device}`;
   return [
-    report.recorder === 'dry_run' ? 'predicted' : report.exact ? 'exact' : 'at least',
+    report.recorder === 'dry_run' ? 'predicted' : report.exact ? 'exact' : 'a lower bound',
     where,
     ...(report.device_name === null ? [] : [modelLabel(report.device_name)]),
     ...(report.recorder === 'snapshot' ? ['from a snapshot'] : [])

@@ -99,9 +99,9 @@ describe('headline', () => {
     expect(headline({ ...report, start_bytes }).rise).toBe('+3.00 MiB over the start');
   });
 
-  it('says what was sampled, predicted, or read from a snapshot', () => {
-    const sampled = headline(reportExample('gpu', { exact: false }));
-    expect([sampled.peak, sampled.how[0]]).toEqual(['Peak ≥ 7.64 GiB', 'sampled']);
+  it('says what is a lower bound, predicted, or read from a snapshot', () => {
+    const least = headline(reportExample('gpu', { exact: false }));
+    expect([least.peak, least.how[0]]).toEqual(['Peak ≥ 7.64 GiB', 'a lower bound']);
     expect(headline(reportExample('gpu', { recorder: 'dry_run' })).how[0]).toBe('predicted');
     expect(headline(reportExample('gpu', { recorder: 'snapshot' })).how).toContain(
       'from a snapshot'

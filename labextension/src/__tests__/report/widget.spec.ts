@@ -104,7 +104,7 @@ describe('the renderer', () => {
     expect((await shown({ schema_version: [1, 0] })).node.textContent).toContain('is missing');
   });
 
-  it('says that the recording was truncated, and that the peak was sampled', async () => {
+  it('says that the recording was truncated, and that the peak is a lower bound', async () => {
     const widget = await shown({ ...reportJson('gpu'), truncated: true, exact: false });
     expect(widget.node.textContent).toContain('outgrew its buffer');
     expect(one(widget, 'h2').textContent).toBe('Peak ≥ 7.64 GiB');
