@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from jupyter_vram.sources import torch_log
+
 NATIVE = "aten::"
 """Operations that call no Python: what is within them is theirs."""
 MARKER = "jupyter_vram"
@@ -99,6 +101,7 @@ class ProfilerSession:
         )
         activities = {autograd.ProfilerActivity.CPU}
         _ours.append(id(self))
+        torch_log.hush()
         autograd._prepare_profiler(config, activities)  # noqa: SLF001
         autograd._enable_profiler(config, activities)  # noqa: SLF001
         with autograd.profiler.record_function(MARKER):
@@ -106,6 +109,7 @@ class ProfilerSession:
 
     def stop(self) -> bool:
         """End; ``False`` if another session took over or ended ours, and nothing is known."""
+        torch_log.restore()
         if not self.is_active() or self.is_users():
             return False
         try:
@@ -126,6 +130,7 @@ class ProfilerSession:
     @classmethod
     def end_leftover(cls) -> None:
         """End a session of ours that an interrupt kept from being ended."""
+        torch_log.restore()
         if _ours and cls.is_active() and not cls.is_users():
             import torch
 
