@@ -7,6 +7,8 @@
     ├── HistoryError         a question the history can't answer
     ├── RecordingError       a recording can't begin, or its report can't do what is asked
     │   └── TorchMissingError  PyTorch is not installed where the cell runs
+    ├── DryRunError          a dry run can't be made, or its code failed
+    │   └── UnknownGpuError    no GPU of that name is in the table
     ├── LiveError            a live view that can't be made
     ├── PlotlyMissingError   report.figure() without plotly (render.report_figure)
     └── BadRequestError      a request to the server that makes no sense (server.parameters)
@@ -50,6 +52,14 @@ class RecordingError(VramError):
 
 class TorchMissingError(RecordingError):
     """PyTorch is not installed in the environment of this kernel."""
+
+
+class DryRunError(VramError):
+    """A dry run can't be made, or what it ran failed: nothing of the user's has changed."""
+
+
+class UnknownGpuError(DryRunError):
+    """No GPU of the name that was asked for is in the table."""
 
 
 class LiveError(VramError):

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from jupyter_vram.model.estimate import Estimate
 from jupyter_vram.model.units import BytesKind, RecorderKind
 
 MIME_TYPE = "application/vnd.jupyter-vram.report+json"
 SCHEMA_MAJOR = 1
-SCHEMA_MINOR = 0
+SCHEMA_MINOR = 1
 
 By = Literal["category", "line", "module", "op"]
 WITHIN = " › "
@@ -186,6 +187,8 @@ class ReportData:
     """How the cell ended, if not well."""
     truncated: bool = False
     notes: tuple[str, ...] = ()
+    estimate: Estimate | None = None
+    """Of a dry run: from tensor bytes to the device."""
     detail: By | None = None
     """The dimension that the user asked for (``--detail``): it is shown first."""
 

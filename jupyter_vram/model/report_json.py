@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from jupyter_vram.errors import ReportError
-from jupyter_vram.model import report_data
+from jupyter_vram.model import estimate, report_data
 from jupyter_vram.model.report_data import SCHEMA_MAJOR, SCHEMA_MINOR, ReportData
 
 MAX_DEPTH = 200
@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 @lru_cache
 def _types(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind, vars(report_data))
+    return typing.get_type_hints(kind, {**vars(report_data), **vars(estimate)})
 
 
 def _value(kind: Any, value: object, where: str, depth: int) -> Any:

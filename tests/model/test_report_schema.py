@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_vram.model import report_data
+from jupyter_vram.model import estimate, report_data
 from jupyter_vram.model.report_data import ReportData
 from reports.examples import EXAMPLES, FOLDER
 from reports.schema import ValidationError, check, schema
@@ -22,6 +22,8 @@ NAMES = {
     "ModuleNode": "module",
     "SourceLine": "source_line",
     "DevicePeak": "device_peak",
+    "DevicePart": "device_part",
+    "GpuFit": "gpu_fit",
 }
 
 
@@ -40,7 +42,7 @@ def parts(kind: Any) -> Iterator[type]:
 def all_kinds() -> list[type]:
     found: list[type] = [ReportData]
     for kind in found:
-        hints = typing.get_type_hints(kind, vars(report_data))
+        hints = typing.get_type_hints(kind, {**vars(estimate), **vars(report_data)})
         found += [part for hint in hints.values() for part in parts(hint) if part not in found]
     return list(dict.fromkeys(found))
 
@@ -63,7 +65,7 @@ def test_fields_are_those_of_the_value(kind: type) -> None:
 @pytest.mark.parametrize("kind", all_kinds(), ids=lambda kind: kind.__name__)
 def test_what_may_be_unknown_may_be_null(kind: type) -> None:
     properties = definition_of(kind)["properties"]
-    hints = typing.get_type_hints(kind, vars(report_data))
+    hints = typing.get_type_hints(kind, {**vars(estimate), **vars(report_data)})
     for name, hint in hints.items():
         is_optional = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
         assert _takes_null(properties[name]) == is_optional, name
