@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jupyter_vram.model.trace import Owner
@@ -95,24 +95,38 @@ def storage_of(tensor: Any) -> Storage | None:
     return Storage(f"{device.type}{index}", address, size, foreign)
 
 
-def find_holders(namespace: Mapping[str, object], gone: Gone | None = None) -> Holders:
+StorageOf = Callable[[Any], Storage | None]
+"""The memory behind a tensor; ``None`` for those that have none."""
+
+
+def find_holders(
+    namespace: Mapping[str, object], gone: Gone | None = None, storage_of: StorageOf = storage_of
+) -> Holders:
     """Look at all tensors, modules and optimizers that Python knows.
 
     Args:
         namespace: the user's variables. Names that begin with ``_`` come last, as IPython's own.
         gone: is told when one of these storages goes.
+        storage_of: how a tensor's memory is told.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return NOBODY
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # looking at a deprecated property is not the user's call
-        return _Search(torch, namespace, gone).run()
+        return _Search(torch, namespace, gone, storage_of).run()
 
 
 class _Search:
-    def __init__(self, torch: Any, namespace: Mapping[str, object], gone: Gone | None) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        namespace: Mapping[str, object],
+        gone: Gone | None,
+        storage_of: StorageOf,
+    ) -> None:
         self.torch = torch
+        self.storage_of = storage_of
         self.namespace = namespace
         self.gone = gone
         self.held: dict[tuple[str, int], Held] = {}
@@ -179,7 +193,7 @@ class _Search:
         *,
         only_new: bool = False,
     ) -> None:
-        storage = storage_of(tensor)
+        storage = self.storage_of(tensor)
         if storage is None:
             return
         key = (storage.device, storage.address)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from types import FrameType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from jupyter_vram.errors import TorchMissingError
 from jupyter_vram.model.cell_code import CellCode
@@ -20,14 +20,28 @@ from jupyter_vram.model.trace import (
     CellSource,
     Recording,
 )
+from jupyter_vram.model.units import RecorderKind
 from jupyter_vram.recorders.contexts import Contexts
 from jupyter_vram.recorders.gpu_side import GpuSide
-from jupyter_vram.recorders.holders import NOBODY, Gone, find_holders
+from jupyter_vram.recorders.holders import (
+    NOBODY,
+    Gone,
+    Holders,
+    Storage,
+    find_holders,
+    storage_of,
+)
 from jupyter_vram.recorders.profiler_walk import Change, Columns, Walk, phase_spans, walk
 from jupyter_vram.recorders.session import Session, enter
 from jupyter_vram.recorders.trace_builder import Scene, build
 from jupyter_vram.sources import torch_allocator
-from jupyter_vram.sources.torch_profiler import ProfilerSession, quiet, torch_if_installed
+from jupyter_vram.sources.torch_profiler import (
+    MemoryEvent,
+    OpEvent,
+    ProfilerSession,
+    quiet,
+    torch_if_installed,
+)
 
 NO_TORCH = (
     "jupyter_vram records what PyTorch allocates, and PyTorch is not installed in this kernel's"
@@ -53,6 +67,20 @@ COARSE = (
 )
 
 
+class Memory(Protocol):
+    """What memory is, where it is not that of this process's allocators: a dry run's."""
+
+    kind: RecorderKind
+
+    def storage_of(self, tensor: Any) -> Storage | None:
+        """The memory that a tensor would have."""
+
+    def events(
+        self, operations: Iterable[OpEvent | MemoryEvent]
+    ) -> Iterable[OpEvent | MemoryEvent]:
+        """The profiler's operations, with the changes of this memory among them."""
+
+
 class Recorder:
     """Records what this process allocates through torch, from `start` to `stop`. Once only.
 
@@ -66,13 +94,17 @@ class Recorder:
         namespace: Mapping[str, object] | None = None,
         labels: Mapping[str, str] | None = None,
         name: str | None = None,
+        memory: Memory | None = None,
     ) -> None:
         """`cell`: whose lines are told apart. `namespace`: the user's variables, which give
-        tensors their names. `labels`: file names of earlier cells' code → ``In [3]``."""
+        tensors their names. `labels`: file names of earlier cells' code → ``In [3]``. `memory`:
+        whose changes count, in place of what torch allocates."""
         self._cell = cell
         self._namespace: Mapping[str, object] = {} if namespace is None else namespace
         self._labels: Mapping[str, str] = {} if labels is None else labels
         self._name = name
+        self._memory = memory
+        self._storage_of = storage_of if memory is None else memory.storage_of
         self._session: Session | None = None
         self._pieces: list[ProfilerSession | None] = []
 
@@ -89,13 +121,14 @@ class Recorder:
             raise TorchMissingError(NO_TORCH)
         self._torch: Any = torch
         self._gone = Gone()
-        self._before = find_holders(self._namespace, self._gone)
+        self._before = find_holders(self._namespace, self._gone, self._storage_of)
         self._frame_file = frame.f_code.co_filename if frame is not None else None
         self._gpu = GpuSide()
         try:
-            self._gpu.start()
+            if self._memory is None:
+                self._gpu.start()
             self._start_ns = time.time_ns()
-            self._session = enter(torch, self._is_cell, self._pieces, frame)
+            self._session = enter(torch, self._is_cell, self._pieces, frame, self._storage_of)
         except BaseException:
             self._gone.end()
             self._gpu.close()
@@ -131,10 +164,13 @@ class Recorder:
             ChainMap(dict.fromkeys(files, ""), cast("dict[str, str]", self._labels)),
             dict.fromkeys(files, cell.line_offset if cell is not None else 0),
         )
-        after = find_holders(self._namespace)
+        after = find_holders(self._namespace, storage_of=self._storage_of)
         places = session.places
+        events: Iterable[OpEvent | MemoryEvent] = chain.from_iterable(
+            piece.events() for piece in self._pieces if piece is not None
+        )
         walked = walk(
-            chain.from_iterable(piece.events() for piece in self._pieces if piece is not None),
+            events if self._memory is None else self._memory.events(events),
             Columns(*places.lines.columns()),
             Columns(*places.modules.columns()),
             int(self._torch.autograd._get_sequence_nr()),  # noqa: SLF001
@@ -155,15 +191,26 @@ class Recorder:
         changes = _by_device(walked.changes)
         return Recording(
             traces=(
-                build("cpu", changes.pop("cpu", ()), scene),
-                *self._gpu.traces(histories, changes, scene),
+                build("cpu", changes.pop("cpu", ()), scene, recorder=self._kind),
+                *(
+                    self._gpu.traces(histories, changes, scene)
+                    if self._memory is None
+                    else (
+                        build(device, changes.get(device, ()), scene, recorder=self._kind)
+                        for device in _devices(changes, self._before)
+                    )
+                ),
             ),
-            device_names=torch_allocator.device_names(),
+            device_names=torch_allocator.device_names() if self._memory is None else {},
             source=CellSource(cell.text, cell.execution_count) if cell is not None else None,
             name=self._name,
             error=error,
             notes=self._notes(session, walked),
         )
+
+    @property
+    def _kind(self) -> RecorderKind:
+        return "cpu" if self._memory is None else self._memory.kind
 
     def _notes(self, session: Session, walked: Walk) -> tuple[str, ...]:
         notes = []
@@ -193,6 +240,11 @@ class Recorder:
         if label is None and filename == self._frame_file:
             return os.path.basename(filename)  # noqa: PTH119 - not always a path
         return label
+
+
+def _devices(changes: Iterable[str], before: Holders) -> list[str]:
+    """All that hold something, but for the host."""
+    return sorted({*changes, *(device for device, _ in before.held)} - {"cpu"})
 
 
 def _by_device(changes: list[Change]) -> dict[str, list[Change]]:

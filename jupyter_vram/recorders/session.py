@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_vram.errors import RecordingError
 from jupyter_vram.recorders.cell_monitor import CellMonitor
 from jupyter_vram.recorders.cell_tracer import CellTracer
+from jupyter_vram.recorders.holders import StorageOf, storage_of
 from jupyter_vram.recorders.places import Places
 from jupyter_vram.recorders.sightings import Sightings
 from jupyter_vram.sources.torch_profiler import ProfilerSession
@@ -63,9 +64,9 @@ def empty_line_ns() -> int:
 class Session:
     """The one session of this process: its profiler, its tracer, and the pieces of time."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, storage_of: StorageOf = storage_of) -> None:
         self.thread = threading.get_ident()
-        self.sightings = Sightings(torch)
+        self.sightings = Sightings(torch, storage_of)
         self.places = Places(
             self._is_cell,
             module_call=self.sightings.module_call,
@@ -136,6 +137,7 @@ def enter(
     is_cell: IsCell,
     pieces: Pieces,
     frame: FrameType | None,
+    storage_of: StorageOf = storage_of,
 ) -> Session:
     """The session of this thread, begun if there is none, recording into `pieces`.
 
@@ -149,7 +151,7 @@ def enter(
             ProfilerSession.end_leftover()
             if ProfilerSession.is_active():
                 raise RecordingError(ALREADY_PROFILED)
-            session = Session(torch)
+            session = Session(torch, storage_of)
         elif session.thread != threading.get_ident():
             raise RecordingError(OTHER_THREAD)
         _current = session

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from jupyter_vram.model.trace import Owner
 from jupyter_vram.model.units import Category
-from jupyter_vram.recorders.holders import Holders, storage_of
+from jupyter_vram.recorders.holders import Holders, StorageOf, storage_of
 
 MAX_SIGHTINGS = 500_000
 MAX_INPUT_DEPTH = 3
@@ -52,8 +52,9 @@ class Sighting(NamedTuple):
 class Sightings:
     """Collects what a tracer shows it."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, storage_of: StorageOf = storage_of) -> None:
         self._torch = torch
+        self._storage_of = storage_of
         self.seen: list[Sighting] = []
         self._roots: dict[int, weakref.ref[Any]] = {}
         """Modules that have been seen, by id, which another may have later."""
@@ -158,7 +159,7 @@ class Sightings:
     ) -> None:
         if len(self.seen) >= MAX_SIGHTINGS or not isinstance(tensor, self._torch.Tensor):
             return
-        storage = storage_of(tensor)
+        storage = self._storage_of(tensor)
         if storage is not None:
             number = 0 if parameter is None else id(parameter)
             place = (now, storage.device, storage.address, identity)

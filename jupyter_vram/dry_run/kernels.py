@@ -1,0 +1,100 @@
+"""What CUDA (and the CPU) does otherwise than torch's meta kernels: composites that choose their
+parts by device.
+
+Registered in the child's dispatcher, for good.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jupyter_vram.dry_run.labels import Labels
+
+_aten = torch.ops.aten
+_library: list[torch.library.Library] = []
+"""A registration lasts as long as its library."""
+
+_FLASH_TYPES = (torch.float16, torch.bfloat16)
+
+
+def install(labels: Labels) -> dict[Any, Any]:
+    """Register; returns what the dispatch mode must do itself, for tensors that autograd does not
+    see (inference mode)."""
+    library = torch.library.Library("aten", "IMPL")
+    _library.append(library)
+
+    def dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:  # noqa: A002
+        if not train or p == 0 or not input.numel():
+            return input
+        if labels.device(input).type == "cuda" and p < 1:
+            # One operation, whose mask takes a byte per element.
+            return torch.native_dropout(input, p, True)[0]  # type: ignore[attr-defined, no-any-return]
+        # aten/src/ATen/native/Dropout.cpp, _dropout_impl
+        noise = torch.empty_like(input).bernoulli_(1 - p)
+        if p < 1:
+            noise.div_(1 - p)
+        return input * noise
+
+    def attention(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> torch.Tensor:
+        if labels.device(query).type != "cuda":
+            if attn_mask is None and dropout_p == 0 and query.dim() == 4 and not enable_gqa:
+                return _aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]  # noqa: SLF001
+                    query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+                )[0]
+            return _aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]  # noqa: SLF001
+                query,
+                key,
+                value,
+                attn_mask,
+                dropout_p,
+                is_causal,
+                None,
+                scale=scale,
+                enable_gqa=enable_gqa,
+            )[0]
+        if enable_gqa and query.shape[-3] != key.shape[-3]:
+            groups = query.shape[-3] // key.shape[-3]
+            key = key.repeat_interleave(groups, -3)
+            value = value.repeat_interleave(groups, -3)
+        if attn_mask is None and query.dtype in _FLASH_TYPES:
+            return _aten._scaled_dot_product_flash_attention(  # type: ignore[no-any-return]  # noqa: SLF001
+                query, key, value, dropout_p, is_causal, False, scale=scale
+            )[0]
+        if attn_mask is not None:
+            if attn_mask.dtype == torch.bool:
+                bias = torch.zeros(attn_mask.shape, dtype=query.dtype, device=query.device)
+                attn_mask = bias.masked_fill(attn_mask.logical_not(), float("-inf"))
+            attn_mask = attn_mask.expand(
+                query.shape[0], query.shape[1], query.shape[2], key.shape[2]
+            )
+        return _aten._scaled_dot_product_efficient_attention(  # type: ignore[no-any-return]  # noqa: SLF001
+            query,
+            key,
+            value,
+            attn_mask,
+            torch.is_grad_enabled(),
+            dropout_p,
+            is_causal,
+            scale=scale,
+        )[0]
+
+    for name, kernel in (("dropout", dropout), ("scaled_dot_product_attention", attention)):
+        library.impl(name, kernel, "AutogradMeta")
+    return {
+        _aten.dropout.default: lambda _, *args, **kwargs: dropout(*args, **kwargs),
+        _aten.scaled_dot_product_attention.default: lambda _, *args, **kwargs: attention(
+            *args, **kwargs
+        ),
+    }

@@ -1,0 +1,101 @@
+"""What a dry run runs: a cell, or a call of a function."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any, Protocol
+
+from jupyter_vram.model.cell_code import CellCode
+
+
+class Program(Protocol):
+    """Something to run, once, in a process of its own."""
+
+    @property
+    def cell(self) -> CellCode | None:
+        """The cell whose lines are told apart."""
+
+    @property
+    def namespace(self) -> Mapping[str, object]:
+        """The variables that give tensors their names."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """File names of the user's code → how the user calls it."""
+
+    def run(self) -> None:
+        """Run it."""
+
+
+@dataclass(slots=True)
+class CellProgram:
+    """A cell, as IPython would run it, in the notebook's variables."""
+
+    cell: CellCode
+    code: str
+    """Python: the cell after IPython's transformations."""
+    filename: str
+    namespace: dict[str, Any]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Execute the cell; ``await`` at its top works."""
+        tree = ast.parse(self.code, self.filename)
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code: CodeType = compile(tree, self.filename, "exec", flags)
+        result = eval(code, self.namespace)
+        if inspect.iscoroutine(result):
+            # The kernel's own loop runs, and belongs to the parent.
+            asyncio.events._set_running_loop(None)
+            asyncio.new_event_loop().run_until_complete(result)
+
+
+@dataclass(slots=True)
+class CallProgram:
+    """A call of a function."""
+
+    function: Callable[..., object]
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cell(self) -> None:
+        """There is none."""
+
+    @property
+    def namespace(self) -> Mapping[str, object]:
+        """What the function reaches: its closure, globals that it names, its arguments."""
+        function = inspect.unwrap(self.function)
+        code = getattr(function, "__code__", None)
+        found: dict[str, object] = {}
+        if code is not None:
+            scope = function.__globals__
+            found.update((name, scope[name]) for name in code.co_names if name in scope)
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
+                try:
+                    found[name] = cell.cell_contents
+                except ValueError:  # not assigned yet
+                    continue
+            found.update(zip(code.co_varnames, self.args, strict=False))
+        owner = getattr(function, "__self__", None)
+        if owner is not None:
+            found["self"] = owner
+        found.update(self.kwargs)
+        return found
+
+    def run(self) -> None:
+        """Call it; its result goes at the end."""
+        self.function(*self.args, **self.kwargs)
+
+
+def file_labels(function: Callable[..., object]) -> dict[str, str]:
+    """A function's file → its name: the lines of the file count as the user's."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return {} if code is None else {code.co_filename: Path(code.co_filename).name}
