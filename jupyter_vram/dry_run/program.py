@@ -43,10 +43,13 @@ class CellProgram:
     filename: str
     namespace: dict[str, Any]
     labels: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, int] = field(default_factory=dict)
+    """Variables that have other values than the cell, or the notebook, gives them."""
 
     def run(self) -> None:
         """Execute the cell; ``await`` at its top works."""
-        tree = ast.parse(self.code, self.filename)
+        self.namespace.update(self.values)
+        tree = with_values(ast.parse(self.code, self.filename), self.values)
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         code: CodeType = compile(tree, self.filename, "exec", flags)
         result = eval(code, self.namespace)
@@ -64,6 +67,8 @@ class CallProgram:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, int] = field(default_factory=dict)
+    """Parameters, or globals that the function names, that have other values."""
 
     @property
     def cell(self) -> None:
@@ -92,7 +97,30 @@ class CallProgram:
 
     def run(self) -> None:
         """Call it; its result goes at the end."""
-        self.function(*self.args, **self.kwargs)
+        parameters = inspect.signature(self.function).parameters
+        given = {name: value for name, value in self.values.items() if name in parameters}
+        bound = inspect.signature(self.function).bind_partial(*self.args, **self.kwargs)
+        bound.arguments.update(given)
+        scope = getattr(inspect.unwrap(self.function), "__globals__", {})
+        scope.update((name, value) for name, value in self.values.items() if name not in given)
+        self.function(*bound.args, **bound.kwargs)
+
+
+def with_values(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
+    """The cell with other values in its assignments ``name = …``, wherever they stand."""
+
+    class Assign(ast.NodeTransformer):
+        def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802 - ast's name
+            target = node.targets[0]
+            if len(node.targets) == 1 and isinstance(target, ast.Name) and target.id in values:
+                node.value = ast.copy_location(ast.Constant(values[target.id]), node.value)
+            return node
+
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802 - ast's name
+            return node  # its variables are its own
+
+    changed: ast.Module = Assign().visit(tree)
+    return changed
 
 
 def file_labels(function: Callable[..., object]) -> dict[str, str]:
