@@ -18,6 +18,8 @@ Each message is a sentence for a user: what is wrong, then what to do.
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class VramError(Exception):
     """Base of all errors of jupyter_vram."""
@@ -56,6 +58,11 @@ class TorchMissingError(RecordingError):
 
 class DryRunError(VramError):
     """A dry run can't be made, or what it ran failed: nothing of the user's has changed."""
+
+    failure: Any = None
+    """How the user's code failed (`jupyter_vram.dry_run.outcome.Failure`), if it did."""
+    report: Any = None
+    """The `Report` of what ran until it failed, if anything did."""
 
 
 class UnknownGpuError(DryRunError):

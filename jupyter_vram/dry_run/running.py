@@ -1,0 +1,56 @@
+"""A dry run from the outside: a child process, and what it brings back."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+from jupyter_vram.dry_run import parcel
+from jupyter_vram.dry_run.forked import run_forked
+from jupyter_vram.dry_run.isolated import run_isolated
+from jupyter_vram.dry_run.outcome import Outcome
+from jupyter_vram.dry_run.process import Limits, can_fork
+from jupyter_vram.dry_run.program import Program
+from jupyter_vram.dry_run.rehearsal import Setting, rehearse
+from jupyter_vram.dry_run.sandbox import enter_sandbox, notes
+
+_NO_AUTOGRAD = "fork-based multiprocessing"
+"""In autograd's refusal to run where its threads existed before the fork: torch's engine.cpp."""
+
+
+def dry_run(
+    program: Program, setting: Setting, limits: Limits, *, isolated: bool = False
+) -> Outcome:
+    """Run `program` in a child: a fork of this process, or a new one that gets what it needs.
+
+    Raises:
+        DryRunError: the child could not be made, crashed, or passed a limit.
+    """
+    if isolated or not can_fork():
+        return _isolated(program, setting, limits)
+    outcome = _outcome(run_forked(lambda: pickle.dumps(_rehearse(program, setting)), limits))
+    if outcome.failure is not None and _NO_AUTOGRAD in outcome.failure.message:
+        return _isolated(program, setting, limits)
+    return outcome
+
+
+def rehearse_parcel(job: tuple[Program, Setting]) -> bytes:
+    """The entry of a new process."""
+    return pickle.dumps(_rehearse(*job))
+
+
+def _isolated(program: Program, setting: Setting, limits: Limits) -> Outcome:
+    payload = parcel.pack((program, setting))
+    return _outcome(run_isolated(payload, f"{__name__}:{rehearse_parcel.__name__}", limits))
+
+
+def _rehearse(program: Program, setting: Setting) -> Outcome:
+    enter_sandbox()
+    outcome = rehearse(program, setting)
+    return replace(outcome, assumptions=(*outcome.assumptions, *notes()))
+
+
+def _outcome(data: bytes) -> Outcome:
+    outcome = pickle.loads(data)
+    assert isinstance(outcome, Outcome)
+    return outcome
