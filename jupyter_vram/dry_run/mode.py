@@ -7,6 +7,7 @@ values are known; see `Hosting`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ Override = Callable[..., Any]
 Scratch = Callable[[Sequence[Any], Mapping[str, Any], Any, torch.device], int]
 """Arguments, keyword arguments, result, device → bytes that the operation takes while it runs."""
 
+_record_operations: Any = torch.autograd._enable_record_function  # type: ignore[attr-defined]  # noqa: SLF001
+"""Whether torch's profiler sees operations, in this thread."""
 _aten = torch.ops.aten
 _ACROSS_DEVICES = frozenset(
     {
@@ -88,6 +91,7 @@ class DryRunMode(TorchDispatchMode):
         self._unknown = unknown
         self._outputs = Outputs(labels)
         self._traits: dict[OpOverload, Traits] = {}
+        self._within = False
         self._latest = home or CPU
         """The device of the latest operation: that of tensors which torch's own code makes."""
 
@@ -102,7 +106,23 @@ class DryRunMode(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run one operation."""
+        """Run one operation, unseen: what happens here is no part of the user's code."""
+        if self._within:
+            return self._dispatch(func, args, kwargs)
+        self._within = True
+        tracer = sys.gettrace()
+        if tracer is not None:
+            sys.settrace(None)
+        _record_operations(False)
+        try:
+            return self._dispatch(func, args, kwargs)
+        finally:
+            _record_operations(True)
+            if tracer is not None:
+                sys.settrace(tracer)
+            self._within = False
+
+    def _dispatch(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
         self.operations += 1
         options = dict(kwargs) if kwargs else {}
         traits = self._traits.get(func) or self._learn(func)
