@@ -5,7 +5,6 @@ Only in a process of its own: the tensors' Python objects stay the same, and los
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 
 from jupyter_vram.dry_run.labels import META, Labels, native_device
 from jupyter_vram.dry_run.watch import Watch
+from jupyter_vram.recorders.holders import living
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -31,19 +31,16 @@ class Swaps:
     def swap_all(self) -> None:
         """Everything of models and optimizers, and all that is on a GPU. Data on the host stays
         as it is."""
-        objects = gc.get_objects()
-        # By type: to ask `isinstance` runs code of the objects' classes.
-        tensors = [value for value in objects if issubclass(type(value), torch.Tensor)]
+        tensors, modules, optimizers = living(torch)
         for tensor in tensors:
             if native_device(tensor).type not in ("cpu", "meta"):
                 self.swap(tensor)
-        for value in objects:
-            if issubclass(type(value), torch.nn.Module):
-                for tensor in _of_module(value):
-                    self.swap(tensor)
-            elif issubclass(type(value), torch.optim.Optimizer):
-                for tensor in _of_optimizer(value):
-                    self.swap(tensor)
+        for module in modules:
+            for tensor in _of_module(module):
+                self.swap(tensor)
+        for optimizer in optimizers:
+            for tensor in _of_optimizer(optimizer):
+                self.swap(tensor)
         for tensor in tensors:
             if tensor.requires_grad and tensor.is_leaf:
                 self.swap(tensor)

@@ -117,6 +117,21 @@ def find_holders(
         return _Search(torch, namespace, gone, storage_of).run()
 
 
+def living(torch: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """All tensors, modules and optimizers that Python's garbage collector knows."""
+    tensors = _with_subclasses(torch.Tensor)
+    modules = _with_subclasses(torch.nn.Module)
+    optimizers = _with_subclasses(torch.optim.Optimizer)
+    wanted = tensors | modules | optimizers
+    # One look per object: there are hundreds of thousands.
+    found = [value for value in gc.get_objects() if type(value) in wanted]
+    return (
+        [value for value in found if type(value) in tensors],
+        [value for value in found if type(value) in modules],
+        [value for value in found if type(value) in optimizers],
+    )
+
+
 class _Search:
     def __init__(
         self,
@@ -138,7 +153,7 @@ class _Search:
         self.saved_names: dict[type, list[str]] = {}
 
     def run(self) -> Holders:
-        tensors, modules, optimizers = self._known_to_gc()
+        tensors, modules, optimizers = living(self.torch)
         torch = self.torch
         wanted = (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)
         named = list(reached(self.namespace, wanted))
@@ -168,20 +183,6 @@ class _Search:
             self._add_graph(tensor, None)
             self._add(tensor, _result(tensor), None)
         return Holders(self.held, self.graph_owners, self.module_names, self.names)
-
-    def _known_to_gc(self) -> tuple[list[Any], list[Any], list[Any]]:
-        torch = self.torch
-        tensors = _with_subclasses(torch.Tensor)
-        modules = _with_subclasses(torch.nn.Module)
-        optimizers = _with_subclasses(torch.optim.Optimizer)
-        wanted = tensors | modules | optimizers
-        # One look per object: there are hundreds of thousands.
-        found = [value for value in gc.get_objects() if type(value) in wanted]
-        return (
-            [value for value in found if type(value) in tensors],
-            [value for value in found if type(value) in modules],
-            [value for value in found if type(value) in optimizers],
-        )
 
     # --- what is what ------------------------------------------------------------------------
 
