@@ -139,9 +139,7 @@ def test_models_on_the_host_take_no_memory() -> None:
 
 def test_tied_parameters_stay_one_when_moved() -> None:
     def job(emulation: Emulation) -> tuple[bool, int]:
-        model = torch.nn.Sequential(
-            torch.nn.Embedding(100, 8), torch.nn.Linear(8, 100, bias=False)
-        )
+        model = torch.nn.Sequential(torch.nn.Embedding(100, 8), torch.nn.Linear(8, 100, bias=False))
         model[1].weight = model[0].weight
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         model.cuda()
