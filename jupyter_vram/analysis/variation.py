@@ -131,7 +131,7 @@ class Search:
         return Largest(self._variable, low, at_least=high > self._highest)
 
     def _next(self, low: int, high: int, start: int, limit_bytes: int) -> int:
-        """Where memory, which is nearly linear in the value, would reach the limit; else halfway."""
+        """Where memory, nearly linear in the value, would reach the limit; else halfway."""
         if high > self._highest:
             guess = self._line(limit_bytes) or (low * 2 if low else start)
             return min(max(guess, low + 1), max(low * 8, start), self._highest)

@@ -13,6 +13,7 @@ from jupyter_vram.errors import UnknownGpuError
 
 _MIB = 1 << 20
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:gb|gib)\Z")
+_FORM = re.compile(r"(sxm\d?|pcie|hbm\w*|server|edition|workstation|max|q)\Z")
 _VENDOR = re.compile(r"\b(nvidia|geforce|tesla|quadro|graphics|gpu)\b")
 
 

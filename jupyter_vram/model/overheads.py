@@ -1,4 +1,4 @@
-"""What a process holds on a GPU beside its tensors: ``data/overheads.json``, each with its source."""
+"""What a process holds on a GPU beside its tensors, from ``data/overheads.json``."""
 
 from __future__ import annotations
 

@@ -110,4 +110,4 @@ def test_few_dry_runs_give_a_lower_bound_or_nothing() -> None:
     largest = search.largest(1, 10**5)
     assert largest is not None
     assert largest.at_least
-    assert Search("batch", lambda value: 10**9, most=1).largest(64, 5) is None
+    assert Search("batch", lambda value: 10**9 * value, most=1).largest(64, 5) is None
