@@ -18,23 +18,29 @@ from jupyter_vram._version import __version__
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from jupyter_vram.errors import DryRunError as DryRunError
     from jupyter_vram.errors import RecordingError as RecordingError
     from jupyter_vram.errors import ReportError as ReportError
     from jupyter_vram.errors import SnapshotError as SnapshotError
     from jupyter_vram.errors import TorchMissingError as TorchMissingError
+    from jupyter_vram.errors import UnknownGpuError as UnknownGpuError
     from jupyter_vram.errors import VramError as VramError
+    from jupyter_vram.estimating import estimate as estimate
     from jupyter_vram.kernel.live import live as live
     from jupyter_vram.kernel.recording import record as record
     from jupyter_vram.report import Report as Report
     from jupyter_vram.reports import last_report as last_report
 
 _HOMES = {
+    "DryRunError": "jupyter_vram.errors",
     "RecordingError": "jupyter_vram.errors",
     "Report": "jupyter_vram.report",
     "ReportError": "jupyter_vram.errors",
     "SnapshotError": "jupyter_vram.errors",
     "TorchMissingError": "jupyter_vram.errors",
+    "UnknownGpuError": "jupyter_vram.errors",
     "VramError": "jupyter_vram.errors",
+    "estimate": "jupyter_vram.estimating",
     "last_report": "jupyter_vram.reports",
     "live": "jupyter_vram.kernel.live",
     "record": "jupyter_vram.kernel.recording",
@@ -42,13 +48,16 @@ _HOMES = {
 """Public name → the module that it is loaded from when it is first used."""
 
 __all__ = [
+    "DryRunError",
     "RecordingError",
     "Report",
     "ReportError",
     "SnapshotError",
     "TorchMissingError",
+    "UnknownGpuError",
     "VramError",
     "__version__",
+    "estimate",
     "last_report",
     "live",
     "load_ipython_extension",

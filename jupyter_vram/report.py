@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_vram.errors import RecordingError, ReportError
+from jupyter_vram.model.estimate import Estimate
 from jupyter_vram.model.report_data import DIMENSIONS, By, Kept, ReportData, Row
 from jupyter_vram.model.report_json import from_json, to_json
 
@@ -113,6 +114,26 @@ class Report:
     def end_bytes(self) -> int:
         """Alive when it ended."""
         return self._data.end_bytes
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Of a dry run: from the tensors to the device, on what it fits, what was assumed."""
+        return self._data.estimate
+
+    @property
+    def peak_device_bytes(self) -> int | None:
+        """Of a dry run: what the device must have at the peak; ``None`` for a recording."""
+        return None if self._data.estimate is None else self._data.estimate.peak_device_bytes
+
+    @property
+    def low(self) -> int | None:
+        """The lower bound of `peak_device_bytes`."""
+        return None if self._data.estimate is None else self._data.estimate.low_bytes
+
+    @property
+    def high(self) -> int | None:
+        """The upper bound of `peak_device_bytes`."""
+        return None if self._data.estimate is None else self._data.estimate.high_bytes
 
     @property
     def retained_bytes(self) -> int:

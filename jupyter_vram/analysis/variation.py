@@ -99,7 +99,7 @@ class Search:
         self._highest = highest
         self._known: dict[int, int | None] = {}
 
-    def know(self, value: int, size_bytes: int) -> None:
+    def know(self, value: int, size_bytes: int | None) -> None:
         """What a value needs, from a dry run that was made anyway."""
         self._known[value] = size_bytes
 
@@ -129,6 +129,25 @@ class Search:
         if not low:
             return Largest(self._variable, None)
         return Largest(self._variable, low, at_least=high > self._highest)
+
+    def between(self, limit_bytes: int) -> Largest | None:
+        """The same from what is known, without another dry run; ``None`` if that tells nothing."""
+        fits = [v for v, size in self._known.items() if size is not None and size <= limit_bytes]
+        fails = [v for v in self._known if v not in fits]
+        if not fits:
+            return Largest(self._variable, None) if 1 in fails else None
+        low = max(fits)
+        above = [value for value in fails if value > low]
+        if not above:
+            return Largest(self._variable, low, at_least=True)
+        high = min(above)
+        low_bytes, high_bytes = self._known[low], self._known[high]
+        if high == low + 1:
+            return Largest(self._variable, low)
+        if high_bytes is None or low_bytes is None:
+            return Largest(self._variable, low, at_least=True)
+        share = (limit_bytes - low_bytes) / (high_bytes - low_bytes)
+        return Largest(self._variable, low + int(share * (high - low)), approximate=True)
 
     def _next(self, low: int, high: int, start: int, limit_bytes: int) -> int:
         """Where memory, nearly linear in the value, would reach the limit; else halfway."""

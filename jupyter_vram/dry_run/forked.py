@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from jupyter_vram.dry_run.process import Limits
+from jupyter_vram.dry_run.sandbox import cut_descriptors, scratch_folder
 from jupyter_vram.errors import DryRunError
 
 DONE, FAILED = b"+", b"-"
@@ -57,6 +59,7 @@ def run_forked(job: Callable[[], bytes], limits: Limits) -> bytes:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         status = _reap(pid)
+        shutil.rmtree(scratch_folder(pid), ignore_errors=True)
     if data[:1] == DONE:
         return data[1:]
     if data[:1] == FAILED:
@@ -90,6 +93,13 @@ def _receive(pid: int, reading: int, limits: Limits) -> bytes:
                 " of this machine's memory itself. Only tensors take none: arrays, lists and data"
                 " that the code makes do."
             )
+
+
+def printed(most: int = 4000) -> str:
+    """The end of what was printed in this child."""
+    sys.stdout.flush()
+    size = os.lseek(1, 0, os.SEEK_END)
+    return os.pread(1, most, max(0, size - most)).decode(errors="replace")
 
 
 def own_bytes(pid: int) -> int:
@@ -133,7 +143,7 @@ def _ended(status: int) -> str:
 def _child(job: Callable[[], bytes], writing: int, parent: int) -> NoReturn:
     """Never returns, whatever happens."""
     try:
-        _settle(parent)
+        _settle(parent, writing)
         try:
             data = DONE + job()
         except BaseException:  # noqa: BLE001 - told to the parent
@@ -146,7 +156,7 @@ def _child(job: Callable[[], bytes], writing: int, parent: int) -> NoReturn:
         os._exit(1)
 
 
-def _settle(parent: int) -> None:
+def _settle(parent: int, writing: int) -> None:
     """A process of its own: no signals, tracers and threads of the parent's."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         with suppress(ValueError, OSError):
@@ -160,6 +170,15 @@ def _settle(parent: int) -> None:
         os._exit(1)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123
         file.write("900")
+    cut_descriptors({writing})
+    # What the code prints is not the notebook's; the streams of a kernel belong to its parent.
+    output = os.memfd_create("output")
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdout = sys.stderr = os.fdopen(
+        output, "w", encoding="utf-8", errors="replace", buffering=1
+    )
+    sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - for as long as the process lives
     sys.settrace(None)
     sys.setprofile(None)
     threading.settrace(None)

@@ -16,7 +16,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jupyter_vram.dry_run.labels import CPU, META, Labels, native_device
-from jupyter_vram.dry_run.outputs import Form, Outputs
+from jupyter_vram.dry_run.outputs import Outputs
 from jupyter_vram.dry_run.schema import Kind, kind_of
 from jupyter_vram.dry_run.watch import Watch
 
@@ -281,11 +281,9 @@ class DryRunMode(TorchDispatchMode):
         if key is None:
             return None
         forms = self._outputs.recall(key)
-        if type(forms) is Form:
-            return forms.make()
-        if forms is None:
-            return None
-        return [form.make() if form is not None else None for form in forms]
+        if forms is None or isinstance(forms, list):
+            return forms and [form and form.make() for form in forms]
+        return forms.make()
 
     def _try(self, func: OpOverload, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         try:

@@ -29,6 +29,13 @@ class Program(Protocol):
     def labels(self) -> Mapping[str, str]:
         """File names of the user's code → how the user calls it."""
 
+    @property
+    def values(self) -> Mapping[str, int]:
+        """Variables that have other values than the code, or the notebook, gives them."""
+
+    def integers(self) -> dict[str, int]:
+        """Whole numbers from 1 on that the code names: its sizes are among them."""
+
     def run(self) -> None:
         """Run it."""
 
@@ -46,6 +53,21 @@ class CellProgram:
     values: Mapping[str, int] = field(default_factory=dict)
     """Variables that have other values than the cell, or the notebook, gives them."""
 
+    def integers(self) -> dict[str, int]:
+        """Those that the cell assigns, and those of the notebook that it names."""
+        found: dict[str, int] = {}
+        for node in ast.walk(ast.parse(self.code)):
+            if isinstance(node, ast.Name):
+                value = self.namespace.get(node.id)
+                if _is_size(value):
+                    found.setdefault(node.id, value)
+        for node in ast.walk(ast.parse(self.code)):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+                for target in node.targets:
+                    if isinstance(target, ast.Name) and _is_size(node.value.value):
+                        found[target.id] = node.value.value
+        return found
+
     def run(self) -> None:
         """Execute the cell; ``await`` at its top works."""
         self.namespace.update(self.values)
@@ -55,7 +77,7 @@ class CellProgram:
         result = eval(code, self.namespace)
         if inspect.iscoroutine(result):
             # The kernel's own loop runs, and belongs to the parent.
-            asyncio.events._set_running_loop(None)
+            asyncio.events._set_running_loop(None)  # noqa: SLF001
             asyncio.new_event_loop().run_until_complete(result)
 
 
@@ -83,16 +105,24 @@ class CallProgram:
         if code is not None:
             scope = function.__globals__
             found.update((name, scope[name]) for name in code.co_names if name in scope)
-            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=False):
-                try:
-                    found[name] = cell.cell_contents
-                except ValueError:  # not assigned yet
-                    continue
+            found.update(inspect.getclosurevars(function).nonlocals)
             found.update(zip(code.co_varnames, self.args, strict=False))
         owner = getattr(function, "__self__", None)
         if owner is not None:
             found["self"] = owner
         found.update(self.kwargs)
+        return found
+
+    def integers(self) -> dict[str, int]:
+        """Those among its arguments and its parameters' defaults, and globals that it names."""
+        found = {name: value for name, value in self.namespace.items() if _is_size(value)}
+        try:
+            signature = inspect.signature(self.function)
+        except (TypeError, ValueError):  # a built-in function
+            return found
+        bound = signature.bind_partial(*self.args, **self.kwargs)
+        bound.apply_defaults()
+        found.update((name, value) for name, value in bound.arguments.items() if _is_size(value))
         return found
 
     def run(self) -> None:
@@ -106,17 +136,21 @@ class CallProgram:
         self.function(*bound.args, **bound.kwargs)
 
 
+def _is_size(value: object) -> bool:
+    return type(value) is int and value >= 1
+
+
 def with_values(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
     """The cell with other values in its assignments ``name = …``, wherever they stand."""
 
     class Assign(ast.NodeTransformer):
-        def visit_Assign(self, node: ast.Assign) -> ast.AST:  # noqa: N802 - ast's name
+        def visit_Assign(self, node: ast.Assign) -> ast.AST:
             target = node.targets[0]
             if len(node.targets) == 1 and isinstance(target, ast.Name) and target.id in values:
                 node.value = ast.copy_location(ast.Constant(values[target.id]), node.value)
             return node
 
-        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802 - ast's name
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
             return node  # its variables are its own
 
     changed: ast.Module = Assign().visit(tree)

@@ -28,8 +28,14 @@ class Setting:
     name: str | None = None
 
 
-def rehearse(program: Program, setting: Setting) -> Outcome:
-    """Run `program` on meta tensors. Only in a process that ends afterwards."""
+def rehearse(
+    program: Program, setting: Setting, printed: Callable[[], str] = lambda: ""
+) -> Outcome:
+    """Run `program` on meta tensors. Only in a process that ends afterwards.
+
+    Args:
+        printed: the end of what was printed in this process.
+    """
     started = time.perf_counter()
     cell = program.cell
     files = cell.filenames if cell is not None else frozenset[str]()
@@ -55,7 +61,7 @@ def rehearse(program: Program, setting: Setting) -> Outcome:
         with emulated.mode:
             program.run()
     except BaseException as error:  # noqa: BLE001 - whatever the user's code raises is told
-        failure = _failure(error, is_users, offset)
+        failure = _failure(error, is_users, offset, printed())
         error.__traceback__ = None  # its frames hold what the cell held
     recording = recorder.stop(failure.kind if failure is not None else None)
     return Outcome(
@@ -66,7 +72,9 @@ def rehearse(program: Program, setting: Setting) -> Outcome:
     )
 
 
-def _failure(error: BaseException, is_users: Callable[[str], bool], offset: int) -> Failure:
+def _failure(
+    error: BaseException, is_users: Callable[[str], bool], offset: int, output: str
+) -> Failure:
     line = None
     step: TracebackType | None = error.__traceback__
     while step is not None:
@@ -78,5 +86,5 @@ def _failure(error: BaseException, is_users: Callable[[str], bool], offset: int)
         message=str(error),
         line=line,
         traceback="".join(traceback.format_exception(error)),
-        output="",
+        output=output,
     )

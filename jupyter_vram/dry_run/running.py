@@ -6,7 +6,7 @@ import pickle
 from dataclasses import replace
 
 from jupyter_vram.dry_run import parcel
-from jupyter_vram.dry_run.forked import run_forked
+from jupyter_vram.dry_run.forked import printed, run_forked
 from jupyter_vram.dry_run.isolated import run_isolated
 from jupyter_vram.dry_run.outcome import Outcome
 from jupyter_vram.dry_run.process import Limits, can_fork
@@ -46,7 +46,7 @@ def _isolated(program: Program, setting: Setting, limits: Limits) -> Outcome:
 
 def _rehearse(program: Program, setting: Setting) -> Outcome:
     enter_sandbox()
-    outcome = rehearse(program, setting)
+    outcome = rehearse(program, setting, printed)
     return replace(outcome, assumptions=(*outcome.assumptions, *notes()))
 
 

@@ -37,6 +37,8 @@ class Largest:
     """``None``: not even the smallest value that was tried fits."""
     at_least: bool = False
     """It fits, and larger ones were not tried."""
+    approximate: bool = False
+    """By a straight line between the values that were tried, of which one fits and one does not."""
 
 
 @dataclass(frozen=True, slots=True)

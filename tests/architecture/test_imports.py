@@ -22,7 +22,8 @@ FLOORS = {
     "render": 4,
     "report": 4,
     "reports": 4,
-    "estimate": 4,
+    "variants": 4,
+    "estimating": 4,
     "kernel": 5,
     "server": 5,
 }
