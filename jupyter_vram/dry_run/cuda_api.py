@@ -47,12 +47,25 @@ def install(gpu: Gpu, watch: Watch) -> None:
     }.items():
         setattr(cuda, name, _returning(value))
     torch.cuda.amp.common.amp_definitely_not_available = lambda: False
-    cuda.memory_allocated = lambda device=None: watch.live_bytes.get(_name(device), 0)
+    for name, found in (
+        ("memory_allocated", watch.live_bytes),
+        ("max_memory_allocated", watch.peak_bytes),
+        ("memory_reserved", watch.live_bytes),
+        ("max_memory_reserved", watch.peak_bytes),
+    ):
+        setattr(cuda, name, _looking_up(found))
 
 
 def _returning(value: Any) -> Any:
     def answer(*args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
         return value
+
+    return answer
+
+
+def _looking_up(found: dict[str, int]) -> Any:
+    def answer(device: Any = None) -> int:
+        return found.get(_name(device), 0)
 
     return answer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -26,13 +26,20 @@ class Emulation:
     mode: DryRunMode
 
 
-def install(gpu: Gpu | None, *, on_gpu: bool, where: Callable[[], str]) -> Emulation:
+def install(
+    gpu: Gpu | None,
+    *,
+    on_gpu: bool,
+    where: Callable[[], str],
+    arrived: Iterable[tuple[torch.UntypedStorage, str]] = (),
+) -> Emulation:
     """Install everything, for good.
 
     Args:
         gpu: which GPU ``torch.cuda`` tells of; ``None``: there is none.
         on_gpu: count what the code has on the CPU as if it were on the GPU.
         where: names the user's line that runs, for assumptions.
+        arrived: storages of meta tensors that are there already, and their devices.
     """
     labels = Labels()
     watch = Watch(labels)
@@ -46,6 +53,8 @@ def install(gpu: Gpu | None, *, on_gpu: bool, where: Callable[[], str]) -> Emula
         scratch=scratch.TABLE,
         unknown=values.unknown,
     )
+    for storage, device in arrived:
+        watch.add(storage, mode.place(torch.device(device)))
     Swaps(labels, watch, home).swap_all()
     if gpu is not None:
         cuda_api.install(gpu, watch)

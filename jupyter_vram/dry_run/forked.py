@@ -23,6 +23,7 @@ from typing import NoReturn
 from jupyter_vram.dry_run.process import Limits
 from jupyter_vram.dry_run.sandbox import cut_descriptors, scratch_folder
 from jupyter_vram.errors import DryRunError
+from jupyter_vram.sources.child_process import own_bytes
 
 DONE, FAILED = b"+", b"-"
 _CHUNK = 1 << 20
@@ -81,18 +82,7 @@ def _receive(pid: int, reading: int, limits: Limits) -> bytes:
                 return bytes(data)
             data += chunk
             continue
-        if time.monotonic() > deadline:
-            raise DryRunError(
-                f"The dry run was given up after {limits.timeout_s:g} s: a loop of the code may"
-                " not end on values that nobody has. Let it run fewer steps, or allow more time"
-                " (--timeout)."
-            )
-        if own_bytes(pid) - inherited_bytes > limits.memory_bytes:
-            raise DryRunError(
-                f"The dry run was stopped: it took more than {limits.memory_bytes / 2**30:.1f} GiB"
-                " of this machine's memory itself. Only tensors take none: arrays, lists and data"
-                " that the code makes do."
-            )
+        limits.check(pid, inherited_bytes, deadline)
 
 
 def printed(most: int = 4000) -> str:
@@ -100,18 +90,6 @@ def printed(most: int = 4000) -> str:
     sys.stdout.flush()
     size = os.lseek(1, 0, os.SEEK_END)
     return os.pread(1, most, max(0, size - most)).decode(errors="replace")
-
-
-def own_bytes(pid: int) -> int:
-    """Resident memory of a process that no file backs, what it shares with its parent since the
-    fork included; 0 if it is gone. Linux."""
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - 20 times a second
-            fields = file.read().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    resident, shared = int(fields[1]), int(fields[2])
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _reap(pid: int) -> int:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass
+
+from jupyter_vram.errors import DryRunError
+from jupyter_vram.sources.child_process import own_bytes
 
 TIMEOUT_S = 120.0
 MEMORY_BYTES = 4 << 30
@@ -17,6 +21,26 @@ class Limits:
     timeout_s: float = TIMEOUT_S
     memory_bytes: int = MEMORY_BYTES
     """Of the child's own, beyond what it shares with its parent."""
+
+    def check(self, pid: int, inherited_bytes: int, deadline: float) -> None:
+        """Raises `DryRunError` where the process `pid` has passed a limit.
+
+        Args:
+            inherited_bytes: what it had when it began.
+            deadline: by `time.monotonic`.
+        """
+        if time.monotonic() > deadline:
+            raise DryRunError(
+                f"The dry run was given up after {self.timeout_s:g} s: a loop of the code may not"
+                " end on values that nobody has. Let it run fewer steps, or allow more time"
+                " (--timeout)."
+            )
+        if own_bytes(pid) - inherited_bytes > self.memory_bytes:
+            raise DryRunError(
+                f"The dry run was stopped: it took more than {self.memory_bytes / 2**30:.1f} GiB"
+                " of this machine's memory itself. Only tensors take none: arrays, lists and data"
+                " that the code makes do."
+            )
 
 
 def can_fork() -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import TracebackType
+
+from torch import UntypedStorage
 
 from jupyter_vram.dry_run import emulation
 from jupyter_vram.dry_run.host_values import cell_line
@@ -29,12 +31,16 @@ class Setting:
 
 
 def rehearse(
-    program: Program, setting: Setting, printed: Callable[[], str] = lambda: ""
+    program: Program,
+    setting: Setting,
+    printed: Callable[[], str] = lambda: "",
+    arrived: Iterable[tuple[UntypedStorage, str]] = (),
 ) -> Outcome:
     """Run `program` on meta tensors. Only in a process that ends afterwards.
 
     Args:
         printed: the end of what was printed in this process.
+        arrived: storages of meta tensors that came from another process, and where they lie there.
     """
     started = time.perf_counter()
     cell = program.cell
@@ -47,7 +53,7 @@ def rehearse(
     def where() -> str:
         return cell_line(is_users, offset)
 
-    emulated = emulation.install(setting.gpu, on_gpu=setting.on_gpu, where=where)
+    emulated = emulation.install(setting.gpu, on_gpu=setting.on_gpu, where=where, arrived=arrived)
     recorder = Recorder(
         cell=cell,
         namespace=program.namespace,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 from jupyter_vram.dry_run import parcel
 from jupyter_vram.dry_run.forked import printed, run_forked
@@ -34,19 +36,29 @@ def dry_run(
     return outcome
 
 
-def rehearse_parcel(job: tuple[Program, Setting]) -> bytes:
-    """The entry of a new process."""
-    return pickle.dumps(_rehearse(*job))
+def rehearse_parcel(payload: bytes, output: Path) -> bytes:
+    """What a new process does with a parcel, and answers. `output`: a file, with what it prints."""
+    (program, setting), arrived = parcel.unpack(payload)
+
+    def printed() -> str:
+        sys.stdout.flush()
+        return output.read_text(encoding="utf-8", errors="replace")[-4000:]
+
+    enter_sandbox(output.parent)
+    outcome = rehearse(program, setting, printed, arrived.storages.values())
+    return pickle.dumps(_with_notes(outcome))
 
 
 def _isolated(program: Program, setting: Setting, limits: Limits) -> Outcome:
-    payload = parcel.pack((program, setting))
-    return _outcome(run_isolated(payload, f"{__name__}:{rehearse_parcel.__name__}", limits))
+    return _outcome(run_isolated(parcel.pack(program, setting), limits))
 
 
 def _rehearse(program: Program, setting: Setting) -> Outcome:
     enter_sandbox()
-    outcome = rehearse(program, setting, printed)
+    return _with_notes(rehearse(program, setting, printed))
+
+
+def _with_notes(outcome: Outcome) -> Outcome:
     return replace(outcome, assumptions=(*outcome.assumptions, *notes()))
 
 

@@ -57,14 +57,19 @@ def scratch_folder(pid: int) -> Path:
     return Path(tempfile.gettempdir()) / f"jupyter_vram-dry-run-{pid}"
 
 
-def enter_sandbox() -> None:
-    """From now on, for good. Only in a process of its own."""
+def enter_sandbox(folder: Path | None = None) -> None:
+    """From now on, for good. Only in a process of its own.
+
+    Args:
+        folder: where it may write; its own `scratch_folder`, if it is a fork.
+    """
     os.environ.update(_OFFLINE)
     hub: Any = sys.modules.get("huggingface_hub.constants")
     if hub is not None:
         hub.HF_HUB_OFFLINE = True
-    folder = scratch_folder(os.getpid())
-    folder.mkdir(mode=0o700)
+    if folder is None:
+        folder = scratch_folder(os.getpid())
+        folder.mkdir(mode=0o700)
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     files = _Files(folder.resolve())
     builtins.open = files.open
