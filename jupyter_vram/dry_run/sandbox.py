@@ -11,11 +11,12 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import shutil
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,11 @@ _OFFLINE = {
     "MLFLOW_TRACKING_URI": "",
     "TOKENIZERS_PARALLELISM": "false",
 }
+_QUIET = ("mkdir", "rmdir", "remove", "unlink", "rename", "replace", "truncate", "utime", "chmod")
+"""What training code does to files as it goes: it has no effect outside, and no error."""
 """Libraries that ask are told that there is no network."""
 
+_NO_CHANGE = "a dry run changes no files."
 _notes: dict[Assumption, None] = {}
 
 
@@ -71,7 +75,9 @@ def enter_sandbox(folder: Path | None = None) -> None:
         folder = scratch_folder(os.getpid())
         folder.mkdir(mode=0o700)
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
     files = _Files(folder.resolve())
+    files.hush()
     builtins.open = files.open
     io.open = files.open
     run: Any = subprocess
@@ -115,6 +121,21 @@ class _Files:
         # It is there already, and may be read: "r+" writes where the position is.
         kind = "r+" + "".join(letter for letter in mode if letter in "bt")
         return self._open(descriptor, kind, *args, **kwargs)
+
+    def hush(self) -> None:
+        """Changes to files outside do nothing."""
+        for module, names in ((os, _QUIET), (shutil, ("rmtree", "move"))):
+            for name in names:
+                setattr(module, name, self._unless_outside(name, getattr(module, name)))
+
+    def _unless_outside(self, name: str, change: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(path: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(path, int) or "dir_fd" in kwargs or self._is_free(path):
+                return change(path, *args, **kwargs)
+            _note(f"{name} of {_short(os.fsdecode(path))} was not done: {_NO_CHANGE}", "None.")
+            return None
+
+        return changed
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Refuses what would change something outside."""

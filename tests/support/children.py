@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ LIMITS = Limits(timeout_s=60)
 
 def in_child(job: Callable[[], T]) -> T:
     """What `job` returns in a forked child; it must be picklable."""
+    gc.collect()  # models of other tests
     result: T = pickle.loads(run_forked(lambda: pickle.dumps(job()), LIMITS))
     return result
 
