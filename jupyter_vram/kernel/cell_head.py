@@ -71,7 +71,7 @@ def read_head(raw_cell: str) -> CellHead | None:
         else:
             return None  # it is that of a cell within, or stands twice
         at += 1
-    if options is None or not _is_valid(options) or not _has_code(lines[options_at + 1 :]):
+    if options is None or not _records(options) or not _has_code(lines[options_at + 1 :]):
         return None
     if not others:
         return CellHead(options, start)
@@ -87,9 +87,10 @@ def comment_out(lines: list[str]) -> list[str]:
     comment or, where another cell magic must become the first line, no more.
 
     A line with bad options stays: then IPython calls the magic, which tells what is the matter.
+    So does that of a dry run, which takes the place of the cell.
     """
     found = _first_magic(lines, 0) if lines else None
-    if found is None or found[0] != 0 or found[1] != NAME or not _is_valid(found[2]):
+    if found is None or found[0] != 0 or found[1] != NAME or not _records(found[2]):
         return lines
     if not _has_code(lines[1:]):
         return lines
@@ -123,12 +124,12 @@ def _first_magic(lines: Sequence[str], at: int) -> tuple[int, str, str] | None:
     return (at, match["name"], match["rest"] or "") if match else None
 
 
-def _is_valid(options: str) -> bool:
+def _records(options: str) -> bool:
+    """Whether they are valid, and those of a recording."""
     try:
-        parse_options(options)
+        return not parse_options(options).dry_run
     except UsageError:
         return False
-    return True
 
 
 def _has_code(lines: Sequence[str]) -> bool:

@@ -52,6 +52,11 @@ class Delivery:
         except VramError as error:
             tell(str(error))
             return
+        self.deliver_report(report)
+
+    def deliver_report(self, report: Report) -> None:
+        """Compare it, keep it, bind it, show it, save it."""
+        report = self._compared(report)
         reports.remember(report, self._options.name)
         if self._options.variable is not None:
             self._shell.user_ns[self._options.variable] = report
@@ -76,6 +81,9 @@ class Delivery:
                 raise
             tell(f"--device: {error}")
             report = Report.from_recording(recording)
+        return report
+
+    def _compared(self, report: Report) -> Report:
         other = reports.named_report(self._options.compare) if self._options.compare else None
         if other is None:
             return report

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_vram.kernel.cell_head import NAME
 from jupyter_vram.kernel.cell_recording import CellRecordings
 from jupyter_vram.kernel.cells import CellLog
+from jupyter_vram.kernel.magics import vram_estimate
 from jupyter_vram.kernel.magics.vram import vram_magic
 from jupyter_vram.kernel.reporter import Reporter
 from jupyter_vram.sources.report_file import report_path
@@ -37,9 +38,12 @@ def load(shell: InteractiveShell) -> None:
     if shell in _loaded:
         return
     with ExitStack() as undo:
-        magic = vram_magic(shell)
-        for kind in ("line", "cell"):
-            _add_magic(shell, kind, NAME, magic, undo)
+        for name, magic in (
+            (NAME, vram_magic(shell)),
+            (vram_estimate.NAME, vram_estimate.vram_estimate_magic(shell)),
+        ):
+            for kind in ("line", "cell"):
+                _add_magic(shell, kind, name, magic, undo)
         kernel_app = _kernel_app(shell)
         if kernel_app is not None:
             _report(shell, kernel_app, undo)

@@ -11,6 +11,7 @@ from IPython.display import display
 
 from jupyter_vram.kernel.cell_head import NAME, read_head
 from jupyter_vram.kernel.cell_recording import begin_recording
+from jupyter_vram.kernel.magics.vram_estimate import estimate_cell, estimate_statement
 from jupyter_vram.kernel.options import OPTIONS_USAGE, Options, parse_options, split_options
 from jupyter_vram.kernel.reporter import read_report
 from jupyter_vram.kernel.runs import count_of_running
@@ -27,6 +28,9 @@ HELP = f"""\
 %vram live                  The same as a moving timeline, while other cells run.
 %%vram [options]            Record a cell: its peak, its timeline, and whose the bytes were.
 %vram [options] STATEMENT   Record one statement.
+%%vram_estimate [options]   Dry run a cell: what it would need, and on which GPUs it fits; nothing
+                            is run. The same as %%vram --dry-run.
+%vram_estimate STATEMENT    Dry run one statement.
 %vram help                  This text.
 
 {OPTIONS_USAGE}"""
@@ -63,6 +67,8 @@ def _line(shell: InteractiveShell, line: str, local_ns: dict[str, Any] | None) -
         options, statement = split_options(line)
         if not statement:
             raise UsageError(f"%vram with options needs a statement. There is:\n\n{HELP}")
+        if options.dry_run:
+            return estimate_statement(shell, statement, options, local_ns)
         code = CellCode(statement, count_of_running(shell), 0, frozenset({FILENAME}))
         return _record(shell, Statement(shell, statement), code, options, local_ns)
     return None
@@ -74,6 +80,8 @@ def _cell(shell: InteractiveShell, line: str, cell: str) -> Any:
     options = parse_options(line)
     if not cell.strip():
         raise UsageError("%%vram records the lines beneath it, and there are none.")
+    if options.dry_run:
+        return estimate_cell(shell, cell, options)
     if read_head(cell) is not None:
         raise UsageError("%%vram stands twice on this cell: once is enough.")
     code = CellCode(f"%%{NAME} {line}\n{cell}", count_of_running(shell), 1, frozenset({FILENAME}))
