@@ -31,3 +31,13 @@ def color_of(category: str) -> str:
 
 
 _COLORS: dict[str, str] = {name: CATEGORY_COLORS[name] for name in CATEGORIES}
+
+PART_COLORS: dict[str, str] = {
+    "tensors": CATEGORY_COLORS["activation"],
+    "rounding": CATEGORY_COLORS["buffer"],
+    "library workspaces": CATEGORY_COLORS["input"],
+    "reserved but free": CATEGORY_COLORS["unknown"],
+    "CUDA context": CATEGORY_COLORS["optimizer state"],
+}
+"""Of what a device holds in a dry run."""
+FITS, TIGHT, DOES_NOT_FIT = "#1b9677", "#c27a12", "#d64545"

@@ -14,7 +14,7 @@ from itertools import accumulate
 from jupyter_vram.model.report_data import ReportData, Span
 from jupyter_vram.render.colors import LINE, color_of
 from jupyter_vram.render.html_parts import FAINT, element, escape
-from jupyter_vram.render.report_words import format_seconds
+from jupyter_vram.render.report_words import format_seconds, is_dry_run
 from jupyter_vram.render.text import format_bytes
 
 WIDTH, HEIGHT = 1000, 200
@@ -46,8 +46,14 @@ def timeline_html(data: ReportData) -> str:
         ' style="display:block;width:100%;height:100%;max-width:none;margin:0;background:none">'
     )
     plot = element("div", f"position:relative;height:{PIXELS}px", f"{ticks} {image}")
-    strip = " ".join(_phase(span, axis) for span in data.spans if axis.share(span) >= STRETCH_MIN)
+    strip = " ".join(
+        _phase(span, axis, timed=not is_dry_run(data))
+        for span in data.spans
+        if axis.share(span) >= STRETCH_MIN
+    )
     ends = f"<span>0 s</span> <span>{format_seconds(axis.end_s)}</span>"
+    if is_dry_run(data):
+        ends = "<span></span> <span>order of operations →</span>"
     parts = [
         element("div", "position:relative;height:17px;line-height:15px", _peak(data, axis)),
         plot,
@@ -149,7 +155,7 @@ def _round_bytes(count: int) -> str:
     return re.sub(r"\.0+ ", " ", format_bytes(count)) if count else "0"
 
 
-def _phase(span: Span, axis: _Axis) -> str:
+def _phase(span: Span, axis: _Axis, *, timed: bool) -> str:
     """A labelled box beneath its stretch of the chart."""
     style = (
         f"position:absolute;left:{100 * axis.part(span.start_s):.4g}%;box-sizing:border-box;"
@@ -157,7 +163,7 @@ def _phase(span: Span, axis: _Axis) -> str:
         f"white-space:nowrap;line-height:17px;padding:0 0 0 5px;border-left:1px solid {LINE};"
         f"background-color:rgba(128,128,128,{_shade(span.name):.2g})"
     )
-    words = f"{span.name} {format_seconds(span.end_s - span.start_s)}"
+    words = f"{span.name} {format_seconds(span.end_s - span.start_s)}" if timed else span.name
     return element("span", style, escape(words), f' title="{escape(words)}"')
 
 
@@ -173,7 +179,7 @@ def _peak(data: ReportData, axis: _Axis) -> str:
 
 def _totals(data: ReportData, axis: _Axis) -> str:
     """How long each kind of phase took, where not every phase has a label."""
-    if all(axis.share(span) >= STRETCH_MIN for span in data.spans):
+    if is_dry_run(data) or all(axis.share(span) >= STRETCH_MIN for span in data.spans):
         return ""
     seconds: dict[str, float] = {}
     for span in data.spans:
@@ -190,8 +196,11 @@ def _described(data: ReportData) -> str:
     first, last = (
         sum(one.bytes[at] for one in data.curve.series) for at in (0, len(data.curve.time_s) - 1)
     )
+    if is_dry_run(data):
+        over, at = "in the order of operations", ""
+    else:
+        over, at = f"over {format_seconds(data.duration_s)}", f" at {format_seconds(data.peak_s)}"
     return (
-        f"Memory over {format_seconds(data.duration_s)}, stacked by category:"
-        f" {format_bytes(first)} at the start, peak {format_bytes(data.peak_bytes)} at"
-        f" {format_seconds(data.peak_s)}, {format_bytes(last)} at the end"
+        f"Memory {over}, stacked by category: {format_bytes(first)} at the start, peak"
+        f" {format_bytes(data.peak_bytes)}{at}, {format_bytes(last)} at the end"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jupyter_vram.errors import VramError
 from jupyter_vram.model.report_data import ReportData
 from jupyter_vram.render.colors import LINE, color_of
-from jupyter_vram.render.report_words import headline
+from jupyter_vram.render.report_words import headline, is_dry_run
 from jupyter_vram.render.text import format_bytes
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def timeline_figure(data: ReportData) -> go.Figure:
     figure.update_layout(
         title={"text": _escaped(headline(data))},
         hovermode="x unified",
-        xaxis={"title": {"text": "seconds"}},
+        xaxis={"title": {"text": "order of operations"}, "showticklabels": False}
+        if is_dry_run(data)
+        else {"title": {"text": "seconds"}},
         yaxis={"title": {"text": unit}, "rangemode": "tozero"},
         legend={"traceorder": "reversed"},
     )

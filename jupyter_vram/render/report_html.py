@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from jupyter_vram.model.report_data import Change, Kept, ModuleNode, ReportData, Row, SourceLine
 from jupyter_vram.render.colors import KEPT, LINE, PEAK, color_of
+from jupyter_vram.render.estimate_html import estimate_html
 from jupyter_vram.render.html_parts import (
     CELL,
     FAINT,
@@ -46,6 +47,7 @@ from jupyter_vram.render.report_words import (
     format_percent,
     format_seconds,
     headline,
+    is_dry_run,
     origin,
     remarks,
     share_of,
@@ -73,7 +75,8 @@ FIGURE_HEAD = f"{FIGURE};width:68px;padding-left:6px"
 def report_html(data: ReportData, limits: Limits = LIMITS) -> str:
     """The whole report; long tables folded, with sums that hold."""
     data = fold(data, limits)
-    parts = [_head(data), timeline_html(data)]
+    estimate = "" if data.estimate is None else estimate_html(data.estimate)
+    parts = [estimate, _head(data), timeline_html(data)]
     if data.peak_bytes:
         parts += _at_peak(data)
     parts += [_kept(data), _comparison(data), _more(data), _notes(data)]
@@ -111,7 +114,8 @@ def _at_peak(data: ReportData) -> list[str]:
 
 def _categories(data: ReportData) -> str:
     whole = data.peak_bytes
-    when = f"{AT_PEAK} {faint(f'{format_seconds(data.peak_s)}, {format_bytes(whole)}')}"
+    moment = "" if is_dry_run(data) else f"{format_seconds(data.peak_s)}, "
+    when = f"{AT_PEAK} {faint(f'{moment}{format_bytes(whole)}')}"
     rows = [
         row(
             element("th", CELL, swatch(color_of(one.name)) + escape(one.name), ROW),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 
 from jupyter_vram.model.report_data import By, Change, ModuleNode, ReportData, Row
+from jupyter_vram.render.estimate_text import estimate_text
 from jupyter_vram.render.report_fold import Limits, fold
 from jupyter_vram.render.report_words import (
     AT_PEAK,
@@ -20,6 +21,7 @@ from jupyter_vram.render.report_words import (
     format_percent,
     format_seconds,
     headline,
+    is_dry_run,
     origin,
     remarks,
     share_of,
@@ -48,7 +50,10 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 def report_text(data: ReportData) -> str:
     """The whole report; long tables folded, with sums that hold."""
     data = fold(data, LIMITS)
-    sections: list[Iterable[str]] = [_head(data)]
+    sections: list[Iterable[str]] = (
+        [] if data.estimate is None else [[estimate_text(data.estimate)]]
+    )
+    sections.append(_head(data))
     if data.peak_bytes:
         sections += [_PARTS[by](data) for by in _order(data.detail)]
     sections += [_kept(data), _allocator(data), _devices(data), _comparison(data)]
@@ -114,7 +119,7 @@ def _row(row: Row, whole: int) -> str:
 
 
 def _categories(data: ReportData) -> list[str]:
-    when = f"{AT_PEAK}, {format_seconds(data.peak_s)}"
+    when = AT_PEAK if is_dry_run(data) else f"{AT_PEAK}, {format_seconds(data.peak_s)}"
     title = f"{fit(when, NAME + 2)}{format_bytes(data.peak_bytes):>{FIGURE}}"
     return [title, *(_row(row, data.peak_bytes) for row in data.by_category)]
 

@@ -21,7 +21,7 @@ RECORDER = {
     "cpu": "",
     "cuda": "",
     "snapshot": "from a memory snapshot",
-    "dry_run": "dry run: nothing was computed",
+    "dry_run": "",
 }
 AT_PEAK = "At the peak"
 NO_HOLDER = "(no holder found)"
@@ -59,10 +59,17 @@ def subtitle(data: ReportData) -> str:
         None if data.execution_count is None else f"cell [{data.execution_count}]",
         data.device if data.device_name is None else f"{data.device}, {data.device_name}",
         RECORDER[data.recorder],
-        format_seconds(data.duration_s),
+        f"dry run of {format_seconds(data.duration_s)}: nothing was computed"
+        if is_dry_run(data)
+        else format_seconds(data.duration_s),
         f"{'exact' if data.exact else 'a lower bound'}, in {BYTES_KIND[data.bytes_kind]}",
     ]
     return " · ".join(filter(None, parts))
+
+
+def is_dry_run(data: ReportData) -> bool:
+    """Whether its times are those of the dry run, not of what ran."""
+    return data.recorder == "dry_run"
 
 
 def ended(data: ReportData) -> str | None:

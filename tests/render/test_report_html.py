@@ -67,7 +67,10 @@ def test_several_reports_share_a_page(make: Callable[[], ReportData]) -> None:
 def test_same_headline_as_the_text(make: Callable[[], ReportData]) -> None:
     page = parse(report_html(make()))
     words = headline(make()).replace("`", "")
-    assert re.sub(r"\s+([,;:])", r"\1", page.text()).lower().startswith(words.lower())
+    text = re.sub(r"\s+([,;:])", r"\1", page.text()).lower()
+    if make().estimate is not None:  # a dry run's answer comes first
+        text = text[text.index("peak ") :]
+    assert text.startswith(words.lower())
 
 
 def test_user_texts_are_escaped() -> None:

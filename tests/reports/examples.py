@@ -9,6 +9,16 @@ import dataclasses
 import json
 from pathlib import Path
 
+from jupyter_vram.model.estimate import (
+    Assumption,
+    Axis,
+    DevicePart,
+    Estimate,
+    GpuFit,
+    Grid,
+    Largest,
+    Verdict,
+)
 from jupyter_vram.model.report_data import (
     Allocator,
     Change,
@@ -35,6 +45,59 @@ loss = out.loss
 loss.backward()
 optimizer.step(); optimizer.zero_grad()
 history.append(loss)"""
+
+
+def estimate() -> ReportData:
+    """A dry run of a training step, on an RTX 4090."""
+    parts = (
+        DevicePart("tensors", 8_202 * MIB, 8_202 * MIB, 8_202 * MIB, "The tensors' own peak."),
+        DevicePart("rounding", 21 * MIB, 21 * MIB, 21 * MIB, "Blocks of 512 bytes."),
+        DevicePart("library workspaces", 8 * MIB, 8 * MIB, 8 * MIB, "cuBLAS's workspace."),
+        DevicePart("reserved but free", 709 * MIB, 354 * MIB, 1_122 * MIB, "The rules, replayed."),
+        DevicePart("CUDA context", 426 * MIB, 274 * MIB, 636 * MIB, "Measured by others."),
+    )
+    gpus = (("RTX 4090", 24_564), ("RTX 3060 Laptop", 6_144), ("RTX 3080", 10_240))
+    verdicts: tuple[Verdict, ...] = ("fits", "does not fit", "tight")
+    largest = (
+        (Largest("batch_size", 24), Largest("seq_len", 1_024, at_least=True)),
+        (Largest("batch_size", 4, approximate=True), Largest("seq_len", None)),
+        (Largest("batch_size", 8, approximate=True),),
+    )
+    fits = tuple(
+        GpuFit(name, total * MIB, total * MIB * 39 // 40, verdict, sizes)
+        for (name, total), verdict, sizes in zip(gpus, verdicts, largest, strict=True)
+    )
+    grid = Grid(
+        (Axis("batch_size", (8, 16, 32)), Axis("seq_len", (256, 512))),
+        (5_584 * MIB, 9_366 * MIB, 9_366 * MIB, 17_100 * MIB, 17_100 * MIB, None),
+        (4_813 * MIB, 8_202 * MIB, 8_202 * MIB, 15_200 * MIB, 15_200 * MIB, None),
+        ("batch_size=32, seq_len=512: The dry run was given up after 120 s.",),
+    )
+    assumptions = (
+        Assumption(
+            "line 7: a loop over 10,000 batches was ended after 4, which needed the same.",
+            "None, if the others are like those.",
+        ),
+    )
+    return dataclasses.replace(
+        gpu(),
+        recorder="dry_run",
+        bytes_kind="tensor",
+        device_name=None,
+        name=None,
+        estimate=Estimate(
+            gpu="RTX 4090",
+            total_bytes=24_564 * MIB,
+            peak_device_bytes=sum(part.bytes for part in parts),
+            low_bytes=sum(part.low_bytes for part in parts),
+            high_bytes=sum(part.high_bytes for part in parts),
+            parts=parts,
+            fits=fits,
+            assumptions=assumptions,
+            grid=grid,
+            emulated_s=0.93,
+        ),
+    )
 
 
 def gpu() -> ReportData:
@@ -239,7 +302,12 @@ def empty() -> ReportData:
     )
 
 
-EXAMPLES = {"gpu.json": gpu, "compared.json": compared, "empty.json": empty}
+EXAMPLES = {
+    "gpu.json": gpu,
+    "compared.json": compared,
+    "empty.json": empty,
+    "estimate.json": estimate,
+}
 
 
 if __name__ == "__main__":

@@ -107,6 +107,66 @@ export interface IComparison {
   modules: IChange[];
 }
 
+/** A part of what the device must hold in a dry run. */
+export interface IDevicePart {
+  name: string;
+  bytes: number;
+  low_bytes: number;
+  high_bytes: number;
+  source: string;
+}
+
+/** The largest value of a variable with which the cell fits; `null`: not even 1 does. */
+export interface ILargest {
+  variable: string;
+  value: number | null;
+  at_least: boolean;
+  approximate: boolean;
+}
+
+export type Verdict = 'fits' | 'tight' | 'does not fit';
+
+export interface IGpuFit {
+  gpu: string;
+  total_bytes: number;
+  usable_bytes: number;
+  verdict: Verdict;
+  largest: ILargest[];
+}
+
+export interface IAxis {
+  variable: string;
+  values: number[];
+}
+
+/** Row by row; the first axis is the rows. */
+export interface IGrid {
+  axes: IAxis[];
+  device_bytes: (number | null)[];
+  peak_bytes: (number | null)[];
+  failures: string[];
+}
+
+export interface IAssumption {
+  text: string;
+  effect: string;
+}
+
+/** What a dry run says of the device. */
+export interface IEstimate {
+  gpu: string | null;
+  total_bytes: number | null;
+  peak_device_bytes: number;
+  low_bytes: number;
+  high_bytes: number;
+  parts: IDevicePart[];
+  fits: IGpuFit[];
+  assumptions: IAssumption[];
+  grid: IGrid | null;
+  /** How long the dry run took: the curve's times are its own. */
+  emulated_s: number;
+}
+
 /** All figures of one recording on one device. */
 export interface IReport {
   recorder: RecorderKind;
@@ -142,6 +202,8 @@ export interface IReport {
   error: string | null;
   truncated: boolean;
   notes: string[];
+  /** Of a dry run. */
+  estimate: IEstimate | null;
   /** The dimension that the user asked for: it is shown first. */
   detail: By | null;
 }

@@ -95,7 +95,10 @@ export function reportFigure(chart: IReportChart, look: IReportLook): IFigure {
         zeroline: false,
         tickmode: 'array',
         tickvals: times,
-        ticktext: times.map(value => `${value} ${time.unit}`),
+        // A dry run's times are its own.
+        ticktext: times.map(value =>
+          report.recorder === 'dry_run' ? '' : `${value} ${time.unit}`
+        ),
         fixedrange: true
       },
       yaxis: {

@@ -14,11 +14,18 @@ import {
 import {
   DIMENSIONS,
   IAllocator,
+  IAssumption,
+  IAxis,
   IChange,
   IComparison,
   ICurve,
+  IDevicePart,
   IDevicePeak,
+  IEstimate,
+  IGpuFit,
+  IGrid,
   IKept,
+  ILargest,
   IModuleNode,
   IReport,
   IRow,
@@ -102,6 +109,49 @@ const comparison = object<IComparison>({
   modules: changes
 });
 
+const devicePart = object<IDevicePart>({
+  name: text,
+  bytes: integer,
+  low_bytes: integer,
+  high_bytes: integer,
+  source: text
+});
+
+const largest = object<ILargest>({
+  variable: text,
+  value: nullable(integer),
+  at_least: optional(flag, false),
+  approximate: optional(flag, false)
+});
+
+const gpuFit = object<IGpuFit>({
+  gpu: text,
+  total_bytes: integer,
+  usable_bytes: integer,
+  verdict: oneOf('fits', 'tight', 'does not fit'),
+  largest: optional(list(largest), [])
+});
+
+const grid = object<IGrid>({
+  axes: list(object<IAxis>({ variable: text, values: list(integer) })),
+  device_bytes: list(nullable(integer)),
+  peak_bytes: list(nullable(integer)),
+  failures: optional(list(text), [])
+});
+
+const estimate = object<IEstimate>({
+  gpu: nullable(text),
+  total_bytes: nullable(integer),
+  peak_device_bytes: integer,
+  low_bytes: integer,
+  high_bytes: integer,
+  parts: list(devicePart),
+  fits: optional(list(gpuFit), []),
+  assumptions: optional(list(object<IAssumption>({ text, effect: text })), []),
+  grid: optional(nullable(grid), null),
+  emulated_s: optional(number, 0)
+});
+
 const report = object<IReport>({
   recorder: oneOf('cpu', 'cuda', 'snapshot', 'dry_run'),
   bytes_kind: oneOf('tensor', 'block'),
@@ -132,6 +182,7 @@ const report = object<IReport>({
   error: optional(nullable(text), null),
   truncated: optional(flag, false),
   notes: optional(list(text), []),
+  estimate: optional(nullable(estimate), null),
   detail: optional(nullable(oneOf(...DIMENSIONS)), null)
 });
 

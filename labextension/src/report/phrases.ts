@@ -51,7 +51,10 @@ export function headline(report: IReport): IHeadline {
     // In the peak's unit it need not be named twice.
     rise: `+${rise.endsWith(unit) ? rise.slice(0, -unit.length) : rise} over the start`,
     stayed: report.retained_bytes > 0 ? `${sizeText(report.retained_bytes)} stayed` : null,
-    duration: timeText(report.duration_s)
+    duration:
+      report.recorder === 'dry_run'
+        ? `dry run of ${timeText(report.duration_s)}`
+        : timeText(report.duration_s)
   };
 }
 

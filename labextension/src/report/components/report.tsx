@@ -3,6 +3,7 @@ import { IReport } from '../data';
 import { scaleFor } from '../units';
 import { Chart } from './chart';
 import { ComparisonTable } from './comparisonTable';
+import { Estimate } from './estimate';
 import { Facts } from './facts';
 import { Headline } from './headline';
 import { KeptTable } from './keptTable';
@@ -18,6 +19,7 @@ export function ReportView(props: { report: IReport }): JSX.Element {
   if (report.peak_bytes === 0) {
     return (
       <>
+        {report.estimate && <Estimate estimate={report.estimate} />}
         <Headline report={report} />
         {comparison && <ComparisonTable report={report} comparison={comparison} />}
         <Facts report={report} />
@@ -26,6 +28,7 @@ export function ReportView(props: { report: IReport }): JSX.Element {
   }
   return (
     <>
+      {report.estimate && <Estimate estimate={report.estimate} />}
       <Headline report={report} />
       <Timeline report={report} />
       {comparison && <ComparisonTable report={report} comparison={comparison} />}
