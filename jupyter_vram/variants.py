@@ -23,7 +23,7 @@ from jupyter_vram.model.overheads import Overhead
 from jupyter_vram.model.trace import Recording
 from jupyter_vram.report import Report
 
-SEARCH_S = 8.0
+SEARCH_S = 10.0
 """What the search for the largest sizes may take, about."""
 MOST_RUNS = 60
 _BATCH = re.compile(r"(?:\w+_)?(?:batch(?:_?size)?|bsz?)\Z", re.IGNORECASE)
@@ -221,7 +221,7 @@ class _Sizes:
         self._start = start
         first = variants.run({})
         self._needs: dict[int, Need | None] = {start: first.need}
-        self._most = max(4, min(MOST_RUNS, int(time_s / max(first.took_s, 0.01))))
+        self._most = max(6, min(MOST_RUNS, int(time_s / max(first.took_s, 0.01))))
 
     def need(self, value: int) -> Need | None:
         """What a value needs; ``None`` if its dry run failed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from jupyter_vram.dry_run import autocast, cuda_api, kernels, loaders, scratch, tensors
+from jupyter_vram.dry_run import autocast, compilers, cuda_api, kernels, loaders, scratch, tensors
 from jupyter_vram.dry_run.host_values import HostValues
 from jupyter_vram.dry_run.labels import Labels
 from jupyter_vram.dry_run.mode import DryRunMode
@@ -60,5 +60,6 @@ def install(
         cuda_api.install(gpu, watch)
     autocast.install(labels, home)
     tensors.install(labels, mode, values)
-    loaders.install(values)
+    loaders.install(values, watch)
+    compilers.install(values)
     return Emulation(labels, watch, values, mode)

@@ -8,7 +8,8 @@ values are known; see `Hosting`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -221,8 +222,10 @@ class DryRunMode(TorchDispatchMode):
         become a parameter."""
         if traits.kind is not Kind.NEW:
             return NotImplemented
-        without = {name: value for name, value in options.items() if name != "generator"}
-        shape = self._kernel(func, args, {**without, "device": META, "pin_memory": None})
+        shape_only = {**options, "device": META, "pin_memory": None}
+        if "generator" in options:  # that of a real device
+            shape_only["generator"] = None
+        shape = self._kernel(func, args, shape_only)
         if (
             not isinstance(shape, torch.Tensor)
             or shape.dtype.is_floating_point
@@ -251,6 +254,8 @@ class DryRunMode(TorchDispatchMode):
         if "device" in options:
             options["device"] = META
         options.pop("pin_memory", None)
+        if options.get("generator") is not None:
+            options["generator"] = None
         if any(native_device(tensor).type != "meta" for tensor in tensors):
             args, options = self._twins(args, device), self._twins(options, device)
         key = self._outputs.key(func, args, options) if tensors else None
@@ -291,15 +296,20 @@ class DryRunMode(TorchDispatchMode):
         except (NotImplementedError, RuntimeError) as error:
             if self._unknown is None:
                 raise
-            with self:
-                return self._unknown(self, func, args, options, error)
+            return self._unknown(self, func, args, options, error)
 
-    def _kernel(self, func: OpOverload, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Within: torch's own code makes meta tensors, which are seen when they are returned."""
         self.labels.in_kernel += 1
         try:
-            return func(*args, **options)
+            yield
         finally:
             self.labels.in_kernel -= 1
+
+    def _kernel(self, func: OpOverload, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+        with self.quietly():
+            return func(*args, **options)
 
     def _twins(self, value: Any, device: torch.device) -> Any:
         """`value` with each real tensor in it replaced by a meta tensor of its form."""

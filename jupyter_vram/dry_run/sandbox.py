@@ -47,6 +47,7 @@ _QUIET = ("mkdir", "rmdir", "remove", "unlink", "rename", "replace", "truncate",
 """What training code does to files as it goes: it has no effect outside, and no error."""
 """Libraries that ask are told that there is no network."""
 
+_NO_EFFECT = "No effect on memory."
 _NO_CHANGE = "a dry run changes no files."
 _notes: dict[Assumption, None] = {}
 
@@ -132,7 +133,10 @@ class _Files:
         def changed(path: Any, *args: Any, **kwargs: Any) -> Any:
             if isinstance(path, int) or "dir_fd" in kwargs or self._is_free(path):
                 return change(path, *args, **kwargs)
-            _note(f"{name} of {_short(os.fsdecode(path))} was not done: {_NO_CHANGE}", "None.")
+            _note(
+                f"{name} of {_short(os.fsdecode(path))} was not done: {_NO_CHANGE}",
+                _NO_EFFECT,
+            )
             return None
 
         return changed
@@ -159,7 +163,7 @@ class _Files:
         elif event in _RUNS:
             raise _refused("start another process")
         elif event in ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg"):
-            _note("The code wanted the network: a dry run has none.", "None.")
+            _note("The code wanted the network: a dry run has none.", _NO_EFFECT)
             raise ConnectionRefusedError("A dry run has no network.")
 
     def _is_free(self, path: Any) -> bool:
@@ -191,7 +195,7 @@ def _skip_checkpoints() -> None:
 def _note_unwritten(name: Any) -> None:
     _note(
         f"{_short(os.fsdecode(name))} was not written: a dry run writes nothing.",
-        "None, unless the code reads it again.",
+        "No effect, unless the code reads it again.",
     )
 
 
@@ -201,7 +205,7 @@ def _no_process(self: Any, args: Any = "", *rest: Any, **options: Any) -> None:
 
 
 def _no_command(command: Any) -> int:
-    _note(f"{_short(str(command))} was not run: a dry run runs no commands.", "None.")
+    _note(f"{_short(str(command))} was not run: a dry run runs no commands.", _NO_EFFECT)
     return 0
 
 

@@ -32,6 +32,7 @@ def install(labels: Labels, mode: DryRunMode, values: HostValues) -> None:
         setattr(tensor, f"is_{kind}", is_type(kind))
     tensor.get_device = lambda self: -1 if (index := labels.device(self).index) is None else index
     tensor.to = _mover(labels, mode)
+    tensor.type = _typer(labels)
     tensor.cuda = _cuda
     tensor.cpu = _cpu
     tensor.pin_memory = lambda self, device=None: self  # noqa: ARG005
@@ -39,6 +40,24 @@ def install(labels: Labels, mode: DryRunMode, values: HostValues) -> None:
     tensor.requires_grad_ = _requirer(labels, mode)
     values.install()
     _patch_parameter(labels, mode)
+
+
+def _typer(labels: Labels) -> Callable[..., Any]:
+    native: Any = torch.Tensor.type
+
+    def type_of(self: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if dtype is None:
+            name: str = native(self)
+            kind = labels.device(self).type
+            return name.replace("torch.meta.", "torch." if kind == "cpu" else f"torch.{kind}.")
+        if isinstance(dtype, torch.dtype):
+            return self.to(dtype)
+        if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
+            plain = getattr(torch, dtype.rpartition(".")[2]).dtype
+            return self.to("cuda", plain)
+        return native(self, dtype, *args, **kwargs)
+
+    return type_of
 
 
 def _cuda(

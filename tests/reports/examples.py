@@ -76,7 +76,7 @@ def estimate() -> ReportData:
     assumptions = (
         Assumption(
             "line 7: a loop over 10,000 batches was ended after 4, which needed the same.",
-            "None, if the others are like those.",
+            "No effect, if the others are like those.",
         ),
     )
     return dataclasses.replace(

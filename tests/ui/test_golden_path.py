@@ -63,6 +63,23 @@ optimizer.step()
 optimizer.zero_grad()
 history.append(model(batch).mean())"""
 
+LARGE = """\
+%%vram --dry-run --gpu "RTX 4090"
+import torch
+from torch import nn
+
+batch_size = 16
+model = nn.Sequential(nn.Embedding(32000, 2048), *[
+    nn.TransformerEncoderLayer(2048, 16, 8192, batch_first=True) for _ in range(8)
+], nn.Linear(2048, 32000)).to("cuda")
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(2):
+    tokens = torch.randint(0, 32000, (batch_size, 512), device="cuda")
+    loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()"""
+
 TIDY_STEP = STEP.replace("%%vram", "%%vram --compare leaking").replace(
     "history.append(model(batch).mean())",
     "with torch.no_grad():\n    history.append(model(batch).mean().item())",
@@ -105,6 +122,7 @@ def test_golden_path(
     write_notebook(lab, "train.ipynb", SETUP, TRAIN, KEEP_RUNNING, "%vram")
     leaking = STEP.replace("%%vram", "%%vram --name leaking")
     write_notebook(lab, "where.ipynb", MODEL, leaking, "history.clear()", TIDY_STEP)
+    write_notebook(lab, "before.ipynb", LARGE, "'model' in globals()")
 
     # Another notebook holds 3 GiB.
     open_notebook(page, lab, "embed.ipynb")
@@ -179,3 +197,19 @@ def test_golden_path(
     expect(compared.locator("section", has_text="Stayed alive")).not_to_contain_text("history")
     second.scroll_into_view_if_needed()
     shot("golden-4-compared")
+
+    # Will a larger model fit? A dry run says so before anything runs: nothing of it is there.
+    open_notebook(page, lab, "before.ipynb")
+    run_cell(page, 0)
+    cell = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell").first
+    estimate = cell.locator(".jp-VramReport-estimate")
+    expect(estimate.locator("h2")).to_contain_text(
+        re.compile(r"Dry run: .* GiB of the RTX 4090's 24.0 GiB"), timeout=40_000
+    )
+    expect(estimate.locator("section", has_text="Fits on")).to_contain_text("largest batch_size")
+    cell.scroll_into_view_if_needed()
+    shot("golden-5-dry-run")
+    run_cell(page, 1)
+    expect(
+        page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-OutputArea").last
+    ).to_contain_text("False")

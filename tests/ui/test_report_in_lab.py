@@ -213,6 +213,26 @@ def test_narrow_and_wide(page: Page, lab: JupyterServer, shot: Callable[[str], N
         shot(f"report-{width}")
 
 
+def test_dry_run_answers_first(page: Page, lab: JupyterServer, shot: Callable[[str], None]) -> None:
+    report = open_reports(page, lab, example("estimate"))
+    drawn(report)
+    expect(report.locator("h2").first).to_have_text(
+        "Dry run: 9.15 GiB of the RTX 4090's 24.0 GiB: fits"
+    )
+    fits = report.locator("section", has_text="Fits on").locator("tbody tr")
+    expect(fits.nth(1)).to_have_text("RTX 3060 Laptop6.00 GiB✗ does not fit≈ 4none")
+    expect(report).to_contain_text("a loop over 10,000 batches was ended after 4")
+    for theme in reversed(THEMES):
+        use_theme(page, theme)
+        page.mouse.move(0, 0)
+        results = Axe().run(page, context=".jp-VramReport")
+        assert results.violations_count == 0, results.generate_report()
+        shot(f"estimate-{theme.split('JupyterLab ')[1].lower().replace(' ', '-')}")
+    page.set_viewport_size({"width": 400 + WIDTH_BESIDE, "height": 1900})
+    assert no_overflow(report)
+    shot("estimate-narrow")
+
+
 def test_outputs_without_a_report_say_why(page: Page, lab: JupyterServer) -> None:
     sizes: list[int] = []
 

@@ -103,7 +103,7 @@ function Fits(props: { estimate: IEstimate }): JSX.Element {
   const { fits, gpu } = props.estimate;
   const variables = [...new Set(fits.flatMap(one => one.largest.map(found => found.variable)))];
   return (
-    <Section title="Fits on">
+    <Section title="Fits on" className="jp-VramReport-fits">
       <table>
         <caption className="jp-Vram-hidden">GPUs, and whether the cell fits them</caption>
         <thead>

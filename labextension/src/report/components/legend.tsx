@@ -5,6 +5,15 @@ import { categoryLabel } from '../phrases';
 import { IScale, timeScaleFor, timeText } from '../units';
 import { Chip, Figure } from './parts';
 
+/** "At the peak, 0.92 s"; without a time for a dry run, whose times are its own. */
+function when(report: IReport, point: number | null, seconds: number): string {
+  if (report.recorder === 'dry_run') {
+    return point === null ? 'At the peak' : 'There';
+  }
+  const time = timeText(seconds, timeScaleFor(lastSecond(report)));
+  return `${point === null ? 'At the peak, ' : 'At '}${time}`;
+}
+
 /** The bands with their figures: at the peak, or at the time that is looked at. */
 export function Legend(props: {
   report: IReport;
@@ -20,8 +29,7 @@ export function Legend(props: {
   return (
     <div className="jp-VramReport-legend">
       <span className="jp-VramReport-when">
-        {point === null ? 'At the peak, ' : 'At '}
-        {timeText(seconds, timeScaleFor(lastSecond(report)))}
+        {when(report, point, seconds)}
         {phase !== null && ` · ${phase}`}
       </span>
       <span className="jp-VramReport-total">
