@@ -20,7 +20,7 @@ def install(values: HostValues) -> None:
             return lambda function: compile_nothing(function, **options)
         return model
 
-    torch.compile = compile_nothing  # type: ignore[assignment]
+    torch.compile = compile_nothing
     module: Any = torch.nn.Module
     module.compile = lambda self, *_, **__: compile_nothing(self) and None
     stance = getattr(torch.compiler, "set_stance", None)

@@ -13,7 +13,7 @@ from jupyter_vram.dry_run.labels import native_device
 from jupyter_vram.errors import DryRunError
 from jupyter_vram.model.estimate import Assumption
 
-MOST_BRANCHES = 20_000
+MOST_BRANCHES = 5_000
 """Answers to one line's question whether, after which its loop is taken to have no end."""
 BRANCH = "Another branch may need more or less memory."
 UPPER = "The peak is an upper bound."

@@ -13,6 +13,7 @@ from jupyter_vram.dry_run.outcome import Outcome
 from jupyter_vram.dry_run.process import Limits
 from jupyter_vram.dry_run.program import CallProgram, file_labels
 from jupyter_vram.dry_run.rehearsal import Setting, rehearse
+from jupyter_vram.dry_run.running import warm_up
 from jupyter_vram.model.gpus import Gpu
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ LIMITS = Limits(timeout_s=60)
 
 def in_child(job: Callable[[], T]) -> T:
     """What `job` returns in a forked child; it must be picklable."""
+    warm_up()
     gc.collect()  # models of other tests
     result: T = pickle.loads(run_forked(lambda: pickle.dumps(job()), LIMITS))
     return result
