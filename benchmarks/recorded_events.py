@@ -45,7 +45,7 @@ def read_torch(path: Path) -> tuple[Callable[[], Any], Callable[[Any], int]]:
     from torch.cuda import _memory_viz
 
     def render(data: Any) -> int:
-        page: str = _memory_viz.trace_plot(data)  # type: ignore[no-untyped-call]
+        page: str = _memory_viz.trace_plot(data)
         path.with_suffix(".html").write_text(page)
         return len(page)
 

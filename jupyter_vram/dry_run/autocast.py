@@ -37,13 +37,13 @@ class _Cache:
 
     def __init__(self) -> None:
         self._casts: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        clear: Any = torch.clear_autocast_cache  # type: ignore[attr-defined]
+        clear: Any = torch.clear_autocast_cache
 
         def clear_both() -> None:
             self._casts.clear()
             clear()
 
-        torch.clear_autocast_cache = clear_both  # type: ignore[attr-defined]
+        torch.clear_autocast_cache = clear_both
 
     def cast(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """`tensor` in the lower precision."""

@@ -50,11 +50,6 @@ class HostValues:
             ("__array__", _array),
         ):
             setattr(tensor, name, self._answering(name, getattr(tensor, name), answer))
-        torch.equal = lambda a, b: a.shape == b.shape and not self._is_meta(a, b)
-        torch.allclose = lambda a, b, *_, **__: a.shape == b.shape
-
-    def _is_meta(self, *tensors: torch.Tensor) -> bool:
-        return any(native_device(tensor).type == "meta" for tensor in tensors)
 
     def _answering(
         self, name: str, native: Callable[..., Any], answer: Callable[[torch.Tensor], Any]

@@ -30,7 +30,7 @@ def install(labels: Labels) -> dict[Any, Any]:
             return input
         if labels.device(input).type == "cuda" and p < 1:
             # One operation, whose mask takes a byte per element.
-            return torch.native_dropout(input, p, True)[0]  # type: ignore[attr-defined, no-any-return]
+            return torch.native_dropout(input, p, True)[0]
         # aten/src/ATen/native/Dropout.cpp, _dropout_impl
         noise = torch.empty_like(input).bernoulli_(1 - p)
         if p < 1:

@@ -9,7 +9,7 @@ import torch
 META = torch.device("meta")
 CPU = torch.device("cpu")
 
-native_device: Any = torch._C.TensorBase.device.__get__  # type: ignore[attr-defined]  # noqa: SLF001
+native_device: Any = torch._C.TensorBase.device.__get__  # noqa: SLF001
 """``tensor.device`` as torch has it, whatever `tensors` makes of it."""
 
 

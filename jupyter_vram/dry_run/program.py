@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from jupyter_vram.model.cell_code import CellCode
 
@@ -59,13 +59,14 @@ class CellProgram:
         for node in ast.walk(ast.parse(self.code)):
             if isinstance(node, ast.Name):
                 value = self.namespace.get(node.id)
-                if _is_size(value):
+                if is_size(value):
                     found.setdefault(node.id, value)
         for node in ast.walk(ast.parse(self.code)):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
                 for target in node.targets:
-                    if isinstance(target, ast.Name) and _is_size(node.value.value):
-                        found[target.id] = node.value.value
+                    constant: object = node.value.value
+                    if isinstance(target, ast.Name) and is_size(constant):
+                        found[target.id] = constant
         return found
 
     def run(self) -> None:
@@ -115,14 +116,14 @@ class CallProgram:
 
     def integers(self) -> dict[str, int]:
         """Those among its arguments and its parameters' defaults, and globals that it names."""
-        found = {name: value for name, value in self.namespace.items() if _is_size(value)}
+        found = {name: value for name, value in self.namespace.items() if is_size(value)}
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # a built-in function
             return found
         bound = signature.bind_partial(*self.args, **self.kwargs)
         bound.apply_defaults()
-        found.update((name, value) for name, value in bound.arguments.items() if _is_size(value))
+        found.update((name, value) for name, value in bound.arguments.items() if is_size(value))
         return found
 
     def run(self) -> None:
@@ -136,7 +137,8 @@ class CallProgram:
         self.function(*bound.args, **bound.kwargs)
 
 
-def _is_size(value: object) -> bool:
+def is_size(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number from 1 on."""
     return type(value) is int and value >= 1
 
 

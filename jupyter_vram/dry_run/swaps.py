@@ -61,7 +61,7 @@ class Swaps:
         hooks = getattr(tensor, "_post_accumulate_grad_hooks", None)
         backward_hooks = getattr(tensor, "_backward_hooks", None)
         form.requires_grad_(tensor.requires_grad)
-        torch._C._swap_tensor_impl(tensor, form)  # type: ignore[attr-defined]  # noqa: SLF001
+        torch._C._swap_tensor_impl(tensor, form)  # noqa: SLF001
         if grad is not None:
             tensor.grad = grad
         for hook in (backward_hooks or {}).values():

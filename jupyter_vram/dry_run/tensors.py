@@ -14,10 +14,10 @@ from jupyter_vram.dry_run.host_values import HostValues
 from jupyter_vram.dry_run.labels import META, Labels, native_device
 from jupyter_vram.dry_run.mode import DryRunMode
 
-_base: Any = torch._C.TensorBase  # type: ignore[attr-defined]  # noqa: SLF001
+_base: Any = torch._C.TensorBase  # noqa: SLF001
 _native_is_meta: Callable[[torch.Tensor], bool] = _base.is_meta.__get__
 _native_to: Any = torch.Tensor.to
-_parse_to: Any = torch._C._nn._parse_to  # type: ignore[attr-defined]  # noqa: SLF001
+_parse_to: Any = torch._C._nn._parse_to  # noqa: SLF001
 
 
 def install(labels: Labels, mode: DryRunMode, values: HostValues) -> None:
@@ -30,7 +30,7 @@ def install(labels: Labels, mode: DryRunMode, values: HostValues) -> None:
     tensor.device = property(labels.device)
     for kind in ("cuda", "cpu", "meta"):
         setattr(tensor, f"is_{kind}", is_type(kind))
-    tensor.get_device = lambda self: -1 if (index := labels.device(self).index) is None else index
+    tensor.get_device = _index_of(labels)
     tensor.to = _mover(labels, mode)
     tensor.type = _typer(labels)
     tensor.cuda = _cuda
@@ -40,6 +40,14 @@ def install(labels: Labels, mode: DryRunMode, values: HostValues) -> None:
     tensor.requires_grad_ = _requirer(labels, mode)
     values.install()
     _patch_parameter(labels, mode)
+
+
+def _index_of(labels: Labels) -> Callable[[torch.Tensor], int]:
+    def get_device(self: torch.Tensor) -> int:
+        device = labels.device(self)
+        return (device.index or 0) if device.type == "cuda" else -1
+
+    return get_device
 
 
 def _typer(labels: Labels) -> Callable[..., Any]:
@@ -131,7 +139,7 @@ def _requirer(labels: Labels, mode: DryRunMode) -> Callable[..., Any]:
         if requires_grad and self.is_leaf and not self.requires_grad and _is_plain(self):
             with torch.no_grad():
                 form = to_meta(labels, mode, self)
-            torch._C._swap_tensor_impl(self, form)  # type: ignore[attr-defined]  # noqa: SLF001
+            torch._C._swap_tensor_impl(self, form)  # noqa: SLF001
         result: torch.Tensor = native(self, requires_grad)
         return result
 

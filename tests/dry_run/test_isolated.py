@@ -126,7 +126,9 @@ def test_small_data_keeps_its_values_and_parameters_their_gradients() -> None:
     assert type(there["parameter"]) is torch.nn.Parameter
     assert there["parameter"].is_meta
     assert there["parameter"].requires_grad
-    assert there["parameter"].grad.shape == (3,)
+    grad: Any = there["parameter"].grad
+    assert grad.shape == (3,)
+    assert parameter.grad is not None
     assert torch.equal(parameter.grad, torch.ones(3))
 
 

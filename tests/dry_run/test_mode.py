@@ -67,7 +67,7 @@ def test_remembered_outputs_are_as_those_of_the_meta_kernel() -> None:
         x = torch.randn(4, 6, device="cuda").t()
         index = torch.tensor([0, 2])
         found = []
-        for call in (
+        calls: Any = (
             lambda: x + 1,
             lambda: x + 1.0,
             lambda: x > 1,
@@ -78,7 +78,8 @@ def test_remembered_outputs_are_as_those_of_the_meta_kernel() -> None:
             lambda: torch.sort(x)[1],
             lambda: x.sum(0, keepdim=True),
             lambda: torch._foreach_mul([x, x], 2)[1],
-        ):
+        )
+        for call in calls:
             first, second = call(), call()
             found.append(
                 (first.shape, first.stride(), first.dtype, first.device)

@@ -125,7 +125,7 @@ def test_real_data_of_a_loader_and_a_loop_that_ends_early() -> None:
 
 
 def test_loop_that_grows_is_not_cut() -> None:
-    dataset = [torch.zeros(10) for _ in range(40)]
+    dataset: Any = [torch.zeros(10) for _ in range(40)]
 
     def train() -> None:
         kept = [batch.cuda() for batch in data.DataLoader(dataset, batch_size=2)]
@@ -135,7 +135,8 @@ def test_loop_that_grows_is_not_cut() -> None:
 
 
 def test_iterator_from_before_goes_on_here_and_stays_there() -> None:
-    loader = data.DataLoader(list(range(64)), batch_size=4, num_workers=1)
+    numbers: Any = list(range(64))
+    loader: Any = data.DataLoader(numbers, batch_size=4, num_workers=1)
     batches = iter(loader)
     assert next(batches).tolist() == [0, 1, 2, 3]
 
@@ -255,7 +256,8 @@ def test_copies_states_hooks_and_functions() -> None:
         @staticmethod
         def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
             (x,) = ctx.saved_tensors
-            return grad * 2 + 0 * x
+            result: torch.Tensor = grad * 2 + 0 * x
+            return result
 
     def step() -> None:
         import copy
@@ -268,7 +270,8 @@ def test_copies_states_hooks_and_functions() -> None:
         nn.utils.parametrizations.weight_norm(net.layers[1])
         net.layers[3].requires_grad_(False)
         x = torch.randn(8, 64, device="cuda")
-        out: Any = Double.apply(net(x))
+        double: Any = Double.apply
+        out = double(net(x))
         out.sum().backward()
         assert seen == ["forward", "backward"]
         with torch.no_grad():

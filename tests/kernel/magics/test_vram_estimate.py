@@ -73,7 +73,9 @@ def test_functions_of_earlier_cells_are_labelled(shell: Shell) -> None:
 
 def test_values_of_variables(shell: Shell) -> None:
     cell = shell(
-        "%%vram --dry-run --gpu 24GB --vary batch_size=1..4 --vary width=100,200\nwidth = 1\nx = torch.zeros(batch_size, width, device='cuda')"
+        "%%vram --dry-run --gpu 24GB --vary batch_size=1..4 --vary width=100,200\n"
+        "width = 1\n"
+        "x = torch.zeros(batch_size, width, device='cuda')"
     )
     estimate = cell.report.estimate
     assert estimate is not None
@@ -88,7 +90,8 @@ def test_options_of_reports_work(shell: Shell, tmp_path: Path) -> None:
     shell("%%vram_estimate --name small\nx = torch.zeros(1000, device='cuda')")
     path = tmp_path / "report.json"
     cell = shell(
-        f"%%vram --dry-run --compare small --as found --save {path}\nx = torch.zeros(3000, device='cuda')"
+        f"%%vram --dry-run --compare small --as found --save {path}\n"
+        f"x = torch.zeros(3000, device='cuda')"
     )
     assert cell.report.comparison is not None
     assert cell.report.comparison.peak_bytes == 4000
@@ -98,7 +101,12 @@ def test_options_of_reports_work(shell: Shell, tmp_path: Path) -> None:
 
 def test_timed_cells_and_awaits(shell: Shell) -> None:
     cell = shell(
-        "%%vram_estimate\n\n%%time\nimport asyncio\nawait asyncio.sleep(0)\nx = torch.zeros(10, device='cuda')"
+        "%%vram_estimate\n"
+        "\n"
+        "%%time\n"
+        "import asyncio\n"
+        "await asyncio.sleep(0)\n"
+        "x = torch.zeros(10, device='cuda')"
     )
     assert cell.error is None, cell.stderr
     assert set(lines_of(cell.report)) == {"line 6"}
@@ -110,7 +118,7 @@ def test_timed_cells_and_awaits(shell: Shell) -> None:
     ("text", "words"),
     [
         (
-            "%%vram_estimate\nx = torch.zeros(2, device='cuda')\ny = x @ torch.zeros(3, device='cuda')",
+            "%%vram_estimate\nx = torch.zeros(2, device='cuda')\ny = x @ torch.zeros(3).cuda()",
             "line 3: y = x",
         ),
         ("%%vram_estimate\nprint('so far')\nraise ValueError('no')", "ValueError: no"),
@@ -164,7 +172,9 @@ def test_in_a_kernel(kernel: Kernel) -> None:
     kernel.run("import torch\nx = torch.ones(3)")
     for _ in range(3):
         outputs = kernel.run(
-            "%%vram --dry-run --gpu 'RTX 3060'\nx = torch.zeros(1000, device='cuda')\nprint('in the child')"
+            "%%vram --dry-run --gpu 'RTX 3060'\n"
+            "x = torch.zeros(1000, device='cuda')\n"
+            "print('in the child')"
         )
         kinds = [output["msg_type"] for output in outputs if output["msg_type"] != "execute_input"]
         assert kinds == ["display_data"], outputs
