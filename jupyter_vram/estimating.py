@@ -124,9 +124,10 @@ def estimate_program(
     fits: tuple[GpuFit, ...] = ()
     if run.need.trace.device != "cpu":
         others = [other for other in common_gpus() if gpu is None or other.name != gpu.name]
-        largest = variants.largest(gpu, others, [axis.variable for axis in axes], tell)
+        # With a grid, that is what was asked for.
+        largest = {} if axes else variants.largest(gpu, others, tell)
         gpus = [*([] if gpu is None else [gpu]), *others]
-        fits = tuple(fit(run.need, one, largest[one.name]) for one in gpus)
+        fits = tuple(fit(run.need, one, largest.get(one.name, ())) for one in gpus)
     estimated = Estimate(
         gpu=gpu.name if gpu is not None else None,
         total_bytes=gpu.total_bytes if gpu is not None else None,

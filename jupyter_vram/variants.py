@@ -176,7 +176,7 @@ class Variants:
         return need.on(self._gpu).bytes if self._gpu is not None else need.tensor_bytes
 
     def largest(
-        self, gpu: Gpu | None, others: Sequence[Gpu], varied: Sequence[str], tell: Progress
+        self, gpu: Gpu | None, others: Sequence[Gpu], tell: Progress
     ) -> dict[str, tuple[Largest, ...]]:
         """By GPU: the largest batch and sequence length that fit it, where the program has a
         variable for them.
@@ -186,7 +186,7 @@ class Variants:
         """
         gpus = [*([] if gpu is None else [gpu]), *others]
         found: dict[str, list[Largest]] = {one.name: [] for one in gpus}
-        sizes = self._sizes(varied)
+        sizes = self._sizes()
         for done, (variable, start) in enumerate(sizes.items()):
             tell(done, len(sizes))
             values = _Sizes(self, variable, start, SEARCH_S / len(sizes))
@@ -199,11 +199,9 @@ class Variants:
                     found[one.name].append(row)
         return {name: tuple(rows) for name, rows in found.items()}
 
-    def _sizes(self, varied: Sequence[str]) -> dict[str, int]:
+    def _sizes(self) -> dict[str, int]:
         """Variables that look like a batch's size or a sequence's length, with their values."""
         integers = self._program.integers()
-        if varied:
-            return {name: integers[name] for name in varied if name in integers}
         sizes: dict[str, int] = {}
         for pattern in (_BATCH, _LENGTH):
             names = [name for name in integers if pattern.match(name)]

@@ -12,7 +12,7 @@ import torch
 
 from jupyter_vram.dry_run.labels import Labels
 
-_aten = torch.ops.aten
+_aten: Any = torch.ops.aten
 _library: list[torch.library.Library] = []
 """A registration lasts as long as its library."""
 
@@ -30,7 +30,8 @@ def install(labels: Labels) -> dict[Any, Any]:
             return input
         if labels.device(input).type == "cuda" and p < 1:
             # One operation, whose mask takes a byte per element.
-            return torch.native_dropout(input, p, True)[0]
+            masked: torch.Tensor = torch.native_dropout(input, p, True)[0]
+            return masked
         # aten/src/ATen/native/Dropout.cpp, _dropout_impl
         noise = torch.empty_like(input).bernoulli_(1 - p)
         if p < 1:
@@ -49,11 +50,13 @@ def install(labels: Labels) -> dict[Any, Any]:
         enable_gqa: bool = False,
     ) -> torch.Tensor:
         if labels.device(query).type != "cuda":
-            if attn_mask is None and dropout_p == 0 and query.dim() == 4 and not enable_gqa:
-                return _aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]  # noqa: SLF001
+            # aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, use_flash_attention_cpp
+            masked = attn_mask is not None and attn_mask.requires_grad
+            if dropout_p == 0 and query.dim() == 4 and query.is_floating_point() and not masked:
+                return _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
                     query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
                 )[0]
-            return _aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]  # noqa: SLF001
+            return _aten._scaled_dot_product_attention_math(  # noqa: SLF001
                 query,
                 key,
                 value,
@@ -90,7 +93,18 @@ def install(labels: Labels) -> dict[Any, Any]:
             scale=scale,
         )[0]
 
-    for name, kernel in (("dropout", dropout), ("scaled_dot_product_attention", attention)):
+    def activation_backward(grad: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
+        # One kernel on the CPU and on CUDA; a formula of several operations elsewhere.
+        del grad
+        return torch.empty_like(self)
+
+    kernels: dict[str, Any] = {
+        "silu_backward": activation_backward,
+        "mish_backward": activation_backward,
+        "dropout": dropout,
+        "scaled_dot_product_attention": attention,
+    }
+    for name, kernel in kernels.items():
         library.impl(name, kernel, "AutogradMeta")
     return {
         _aten.dropout.default: lambda _, *args, **kwargs: dropout(*args, **kwargs),

@@ -39,7 +39,42 @@ def install(labels: Labels, mode: DryRunMode, values: HostValues) -> None:
     tensor.is_pinned = lambda self, device=None: False  # noqa: ARG005
     tensor.requires_grad_ = _requirer(labels, mode)
     values.install()
+    _index_devices()
     _patch_parameter(labels, mode)
+
+
+def _indexed(device: Any) -> Any:
+    """``cuda`` as ``cuda:0``: torch would ask the driver which one is meant."""
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device) and device.type == "cuda":
+        index: int | None = device.index
+        return torch.device("cuda", index or 0)
+    return device
+
+
+def _with_index(native: Callable[..., Any]) -> Callable[..., Any]:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("device") is not None:
+            kwargs["device"] = _indexed(kwargs["device"])
+        return native(*args, **kwargs)
+
+    return make
+
+
+def _index_devices() -> None:
+    """Where torch's own code moves what it has made to a device."""
+    module: Any = torch
+    module.utils._device._device_constructors()  # noqa: SLF001 - knows them as they are now
+    for name in ("tensor", "as_tensor", "asarray"):
+        setattr(module, name, _with_index(getattr(module, name)))
+    context: Any = module.utils._device.DeviceContext  # noqa: SLF001
+    native_init = context.__init__
+
+    def init(self: Any, device: Any) -> None:
+        native_init(self, _indexed(device))
+
+    context.__init__ = init
 
 
 def _index_of(labels: Labels) -> Callable[[torch.Tensor], int]:

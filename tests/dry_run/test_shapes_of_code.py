@@ -236,6 +236,19 @@ def test_what_the_gpu_is_asked() -> None:
     ran(step)
 
 
+def test_devices_without_an_index() -> None:
+    def step() -> None:
+        assert torch.tensor([1.0], device="cuda").device == torch.device("cuda", 0)
+        with torch.device("cuda"):
+            assert torch.tensor([]).is_cuda
+            assert nn.Linear(2, 2).weight.is_cuda
+        torch.set_default_device("cuda")
+        assert torch.zeros(2).device.index == 0
+        assert torch.as_tensor(np.ones(2), device=torch.device("cuda")).is_cuda
+
+    ran(step)
+
+
 def test_memory_is_that_of_the_dry_run() -> None:
     def step() -> None:
         x = torch.zeros(1 << 20, device="cuda")
