@@ -64,8 +64,14 @@ typecheck: $(VENV)/.test
 test-js: $(VENV)/.test
 	npm test --silent
 
+# The browser tests have one process: Playwright's loop and pytest-jupyter's don't mix.
 test-py: $(VENV)/.test
+ifeq ($(PYTEST_ARGS),)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/ui
+	$(BIN)/python -m pytest tests/ui
+else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
 
 test-integrations: $(VENV)/.test
 	$(BIN)/python -m pytest tests/integrations -m integration $(PYTEST_ARGS)
@@ -73,12 +79,14 @@ test-integrations: $(VENV)/.test
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/dashboard.py
 	$(BIN)/python benchmarks/record.py
+	$(BIN)/python benchmarks/estimate.py
 
 screenshots: $(VENV)/.test
 	$(BIN)/python -m pytest tests/ui/test_golden_path.py tests/ui/test_panel.py -k "golden or dashboard"
 	mkdir -p docs/images
 	cp build/screenshots/golden-1-watch.png docs/images/panel.png
 	cp build/screenshots/golden-3-report.png docs/images/report.png
+	cp build/screenshots/golden-5-dry-run.png docs/images/dry-run.png
 	cp build/screenshots/dashboard.png docs/images/dashboard.png
 
 notebooks: $(VENV)/.test
