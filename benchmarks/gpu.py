@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import pynvml  # type: ignore[import-untyped]  # noqa: E402
 
-from benchmarks import gpu_kernel, hardware, results  # noqa: E402
+from benchmarks import gpu_estimate, gpu_kernel, hardware, results  # noqa: E402
 from benchmarks.results import Result  # noqa: E402
 from jupyter_vram.sources.nvml import NvmlSource  # noqa: E402
 from jupyter_vram.sources.source import ReadRequest  # noqa: E402
@@ -177,6 +177,14 @@ def main() -> int:
             traceback.print_exc()
             note = f"{type(error).__name__}: {error}"
             more = [Result(part="kernel", name="all of it", value=None, unit="", note=note)]
+    found += more
+    try:
+        more, raw["estimate"] = gpu_estimate.measure(quick=arguments.quick)
+    except Exception as error:  # noqa: BLE001 - as above
+        failed = True
+        traceback.print_exc()
+        note = f"{type(error).__name__}: {error}"
+        more = [Result(part="estimate", name="all of it", value=None, unit="", note=note)]
     found += more
     path = arguments.output or (
         ROOT / "benchmarks" / "results" / f"gpu-{hardware.slug(machine)}.json"

@@ -2,53 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-CODE = """
-import gc, json, sys
-import torch
-import jupyter_vram
-from benchmarks.estimate_workloads import WORKLOADS
-from jupyter_vram.dry_run.machine import measured_context
-
-(workload,) = [one for one in WORKLOADS if one.__name__ == sys.argv[1]]
-# Before CUDA is used here: afterwards a fork can't compute.
-dry = jupyter_vram.estimate(workload, args=("cuda",))
-simulated = dry.to_dict()["allocator"]
-workload("cuda")  # kernels are loaded, workspaces taken
-gc.collect()
-torch.cuda.empty_cache()
-torch.cuda.reset_peak_memory_stats()
-base = torch.cuda.memory_allocated()
-workload("cuda")
-print(json.dumps({
-    "base": base,
-    "allocated": torch.cuda.max_memory_allocated(),
-    "reserved": torch.cuda.max_memory_reserved(),
-    "tensors": dry.peak_bytes,
-    "simulated": simulated["peak_reserved_bytes"],
-    "low": dry.low, "high": dry.high,
-}))
-"""
-
-
-def figures(workload: str) -> dict[str, Any]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    result = subprocess.run(
-        [sys.executable, "-c", CODE, workload],
-        env=env, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    found: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
-    return found
+from benchmarks.gpu_estimate import figures
 
 
 @pytest.mark.parametrize(
