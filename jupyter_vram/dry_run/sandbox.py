@@ -1,7 +1,7 @@
 """Nothing of a dry run is written outside: files, sockets and processes are the real run's.
 
-What a training cell writes as it goes (checkpoints, logs) has no effect, and the dry run goes on;
-what would change something else is refused with an error that names it. Memory that several
+What a training cell writes as it goes (checkpoints, logs) lands in a folder that goes with the dry
+run; what would change something else is refused with an error that names it. Memory that several
 processes share (a NumPy array mapped from a file in mode ``r+``) is the one thing that can't be
 kept from being written; torch's own is never (`jupyter_vram.dry_run.mode`).
 """
@@ -9,32 +9,29 @@ kept from being written; torch's own is never (`jupyter_vram.dry_run.mode`).
 from __future__ import annotations
 
 import builtins
-import io
+import getpass
 import os
-import shutil
-import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from jupyter_vram.dry_run import checkpoints
 from jupyter_vram.dry_run.landlock import allow_writing_only_in
-from jupyter_vram.errors import DryRunError
-from jupyter_vram.model.estimate import Assumption
-
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_CHANGES = frozenset(
-    {
-        *("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.truncate", "os.chmod", "os.chown"),
-        *("os.link", "os.symlink", "os.utime", "shutil.rmtree", "shutil.move", "os.kill"),
-        *("os.killpg", "signal.pthread_kill"),
-    }
+from jupyter_vram.dry_run.overlay import WRITES, Overlay
+from jupyter_vram.dry_run.refusals import (
+    NO_EFFECT,
+    NobodyAnswersError,
+    NotRunError,
+    note,
+    notes,
+    refused,
+    short,
 )
-"""Audited events whose first argument is what would change."""
-_RUNS = frozenset({"os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn"})
+
+__all__ = ["enter_sandbox", "notes", "scratch_folder"]
+
 _OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
@@ -43,18 +40,27 @@ _OFFLINE = {
     "MLFLOW_TRACKING_URI": "",
     "TOKENIZERS_PARALLELISM": "false",
 }
-_QUIET = ("mkdir", "rmdir", "remove", "unlink", "rename", "replace", "truncate", "utime", "chmod")
-"""What training code does to files as it goes: it has no effect outside, and no error."""
 """Libraries that ask are told that there is no network."""
-
-_NO_EFFECT = "No effect on memory."
-_NO_CHANGE = "a dry run changes no files."
-_notes: dict[Assumption, None] = {}
-
-
-def notes() -> tuple[Assumption, ...]:
-    """What the code wanted to do outside, and did not."""
-    return tuple(_notes)
+_CHANGED = {
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.mkdir": ((0, 2),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.link": ((1, 3),),
+    "os.symlink": ((1, 2),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.utime": ((0, 3),),
+    "os.truncate": ((0, None),),
+    "os.setxattr": ((0, None),),
+    "os.removexattr": ((0, None),),
+}
+"""Audited event → places, among its arguments, of paths that change, each with that of the folder
+they begin at (docs.python.org/3/library/audit_events.html)."""
+_RUNS = frozenset({"os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "pty.spawn"})
+_SENDS = frozenset({"socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg"})
+_LOOKS_UP = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"})
+_DEVICES = ("null", "zero", "full", "tty", "nvidia*", "nvidia-caps/*")
 
 
 def scratch_folder(pid: int) -> Path:
@@ -75,137 +81,79 @@ def enter_sandbox(folder: Path | None = None) -> None:
     if folder is None:
         folder = scratch_folder(os.getpid())
         folder.mkdir(mode=0o700)
+    folder = folder.resolve()
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-    files = _Files(folder.resolve())
-    files.hush()
-    builtins.open = files.open
-    io.open = files.open
+    overlay = Overlay(folder, _note_change)
+    overlay.install()
+    checkpoints.install(overlay)
     run: Any = subprocess
     run.Popen.__init__ = _no_process
     os.system = _no_command
+    builtins.input = getpass.getpass = _nobody
     _quiet_shell()
-    _skip_checkpoints()
-    sys.addaudithook(files.audit)
+    sys.addaudithook(_Audit(overlay))
     if sys.platform == "linux":
-        allow_writing_only_in(folder, Path("/dev"))
+        devices = [path for name in _DEVICES for path in Path("/dev").glob(name)]
+        allow_writing_only_in(folder, *devices)
 
 
-class _Files:
-    """Files that are opened for writing are somewhere else."""
+class _Audit:
+    """Refuses what would change something outside."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder`: where anything may be written."""
-        self._folder = folder
-        self._open = io.open
-        self._allowed = False
+    def __init__(self, overlay: Overlay) -> None:
+        self._is_free = overlay.is_free
 
-    def open(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
-        """`open`, which for writing gives a file that has no name, with the old content."""
-        if isinstance(file, int) or not set(mode) & set("wax+") or self._is_free(file):
-            return self._open(file, mode, *args, **kwargs)
-        name = os.fspath(file)
-        _note_unwritten(name)
-        content = b""
-        if not set(mode) & set("wx"):
-            with suppress(OSError), self._open(name, "rb") as existing:
-                content = existing.read()
-        self._allowed = True
-        try:
-            stand_in = tempfile.TemporaryFile()  # noqa: SIM115 - handed out
-        finally:
-            self._allowed = False
-        stand_in.write(content)
-        stand_in.seek(0, os.SEEK_END if "a" in mode else os.SEEK_SET)
-        descriptor = os.dup(stand_in.fileno())
-        stand_in.close()
-        # It is there already, and may be read: "r+" writes where the position is.
-        kind = "r+" + "".join(letter for letter in mode if letter in "bt")
-        return self._open(descriptor, kind, *args, **kwargs)
-
-    def hush(self) -> None:
-        """Changes to files outside do nothing."""
-        for module, names in ((os, _QUIET), (shutil, ("rmtree", "move"))):
-            for name in names:
-                setattr(module, name, self._unless_outside(name, getattr(module, name)))
-
-    def _unless_outside(self, name: str, change: Callable[..., Any]) -> Callable[..., Any]:
-        def changed(path: Any, *args: Any, **kwargs: Any) -> Any:
-            if isinstance(path, int) or "dir_fd" in kwargs or self._is_free(path):
-                return change(path, *args, **kwargs)
-            _note(
-                f"{name} of {_short(os.fsdecode(path))} was not done: {_NO_CHANGE}",
-                _NO_EFFECT,
-            )
-            return None
-
-        return changed
-
-    def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Refuses what would change something outside."""
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = args
-            if (
-                isinstance(flags, int)
-                and flags & _WRITES
-                and not self._allowed
-                and isinstance(path, (str, bytes, os.PathLike))
-                and not self._is_free(path)
-            ):
-                raise _refused(f"write {_short(os.fsdecode(path))}")
-        elif event in _CHANGES:
-            what = args[0]
-            if isinstance(what, (str, bytes, os.PathLike)) and self._is_free(what):
-                return
-            if event in ("os.kill", "signal.pthread_kill") and what == os.getpid():
-                return
-            raise _refused(f"{event.rpartition('.')[2]} {_short(str(what))}")
+            if isinstance(flags, int) and flags & WRITES and isinstance(path, (str, bytes)):
+                self._check(event, path)
+        elif event in _CHANGED:
+            for place, folder in _CHANGED[event]:
+                self._check(event, args[place], args[folder] if folder is not None else None)
         elif event in _RUNS:
-            raise _refused("start another process")
-        elif event in ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg"):
-            _note("The code wanted the network: a dry run has none.", _NO_EFFECT)
+            raise refused("start another process")
+        elif event in ("os.kill", "os.killpg"):
+            pid, number = args
+            if number != 0 and pid not in (0, os.getpid()):
+                raise refused(f"end process {pid}")
+        elif event in _SENDS or event in _LOOKS_UP:
+            note("The code wanted the network: a dry run has none.", NO_EFFECT)
             raise ConnectionRefusedError("A dry run has no network.")
 
-    def _is_free(self, path: Any) -> bool:
-        try:
-            resolved = Path(os.path.realpath(os.fsdecode(path)))
-        except (TypeError, ValueError):
-            return False
-        return resolved.is_relative_to(self._folder) or resolved == Path(os.devnull)
+    def _check(self, event: str, path: Any, folder: int | None = None) -> None:
+        if not self._is_free(path, folder):
+            name = "write" if event == "open" else event.removeprefix("os.")
+            raise refused(f"{name} {short(path if isinstance(path, int) else os.fsdecode(path))}")
 
 
-def _skip_checkpoints() -> None:
-    """Those are written by compiled code, which opens its files itself."""
-    torch: Any = sys.modules.get("torch")
-    if torch is not None:
-        save = torch.save
-
-        def save_nothing(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-            if hasattr(f, "write"):
-                save(obj, f, *args, **kwargs)
-            else:
-                _note_unwritten(os.fspath(f))
-
-        torch.save = save_nothing
-    tensors: Any = sys.modules.get("safetensors.torch")
-    if tensors is not None:
-        tensors.serialize_file = lambda _, filename, *__, **___: _note_unwritten(filename)
+def _note_change(path: str, change: str) -> None:
+    if change == "written":
+        effect = "No effect, unless another program reads it."
+        note(f"{short(path)} was not written: a dry run writes nothing.", effect)
+    else:
+        note(f"{change} of {short(path)} was not done: a dry run changes no files.", NO_EFFECT)
 
 
-def _note_unwritten(name: Any) -> None:
-    _note(
-        f"{_short(os.fsdecode(name))} was not written: a dry run writes nothing.",
-        "No effect, unless the code reads it again.",
+def _nobody(*_: Any, **__: Any) -> NoReturn:
+    raise NobodyAnswersError(
+        "The code waits for an input: nobody answers in a dry run. Ask in another cell, and use"
+        " what it gave."
     )
 
 
-def _no_process(self: Any, args: Any = "", *rest: Any, **options: Any) -> None:
+def _no_process(self: Any, args: Any = "", *rest: Any, **options: Any) -> NoReturn:
     del self, rest, options
-    raise _refused(f"run {_short(str(args))}")
+    words = args if isinstance(args, (str, bytes)) else " ".join(map(str, args))
+    _no_command(words)
+    raise NotRunError(
+        f"The code wants to run {short(words)}: a dry run runs no commands. Run it in another cell."
+    )
 
 
 def _no_command(command: Any) -> int:
-    _note(f"{_short(str(command))} was not run: a dry run runs no commands.", _NO_EFFECT)
+    note(f"{short(command)} was not run: a dry run runs no commands.", NO_EFFECT)
     return 0
 
 
@@ -225,60 +173,3 @@ def _quiet_shell() -> None:
 
     for name, stand_in in (("system", nothing), ("getoutput", no_output)):
         shell.__dict__[name] = stand_in
-
-
-def _refused(what: str) -> DryRunError:
-    return DryRunError(
-        f"The code wants to {what}: a dry run changes nothing outside its process. Do it in another"
-        " cell."
-    )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else f"…{name[-60:]}"
-
-
-def _note(text: str, effect: str) -> None:
-    _notes[Assumption(text, effect)] = None
-
-
-# --- what the child inherited --------------------------------------------------------------------
-
-
-def cut_descriptors(keep: Collection[int]) -> None:
-    """Files and sockets that this process shares with its parent since the fork: from now on its
-    own. To read a file moves nothing of the parent's; to write to one has no effect."""
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        descriptor = int(name)
-        if descriptor in keep:
-            continue
-        with suppress(OSError):
-            _cut(descriptor)
-
-
-def _cut(descriptor: int) -> None:
-    kind = os.fstat(descriptor).st_mode
-    target = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
-    if stat.S_ISREG(kind) and not target.startswith("/memfd:"):
-        _reopen(descriptor)
-    elif stat.S_ISSOCK(kind) or stat.S_ISFIFO(kind):
-        _replace(descriptor, os.open(os.devnull, os.O_RDWR))
-
-
-def _reopen(descriptor: int) -> None:
-    """The same file at the same place, for reading; written, it swallows everything."""
-    import fcntl
-
-    access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
-    if access == os.O_WRONLY:
-        _replace(descriptor, os.open(os.devnull, os.O_WRONLY))
-        return
-    position = os.lseek(descriptor, 0, os.SEEK_CUR)
-    own = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY)
-    os.lseek(own, position, os.SEEK_SET)
-    _replace(descriptor, own)
-
-
-def _replace(descriptor: int, by: int) -> None:
-    os.dup2(by, descriptor, inheritable=os.get_inheritable(descriptor))
-    os.close(by)

@@ -7,9 +7,7 @@ import io
 import logging
 import os
 import pickle
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -22,25 +20,17 @@ import psutil
 import pytest
 import torch
 
-from jupyter_vram.dry_run.forked import run_forked
-from jupyter_vram.dry_run.landlock import allow_writing_only_in
+from jupyter_vram.dry_run.forked import printed, run_forked
 from jupyter_vram.dry_run.process import Limits
-from jupyter_vram.dry_run.sandbox import enter_sandbox, notes
 from jupyter_vram.errors import DryRunError
+from support.kernels import until
 
 LIMITS = Limits(timeout_s=30, memory_bytes=1 << 30)
 
 
-def sandboxed(job: Callable[[], object]) -> tuple[object, list[str]]:
-    """What `job` returns in a sandbox, and what was noted."""
-
-    def run() -> bytes:
-        enter_sandbox()
-        result = job()
-        return pickle.dumps((result, [note.text for note in notes()]))
-
-    result, noted = pickle.loads(run_forked(run, LIMITS))
-    return result, noted
+def sleep() -> bytes:
+    time.sleep(60)
+    return b""
 
 
 @pytest.fixture(autouse=True)
@@ -68,100 +58,9 @@ def test_reading_a_file_moves_nothing_here(tmp_path: Path) -> None:
     with (tmp_path / "data").open() as file, (tmp_path / "data").open("rb", 0) as raw:
         assert file.readline() == "one\n"
         raw.read(4)
-        result, _ = sandboxed(lambda: (file.readline(), raw.read(3)))
-        assert result == ("two\n", b"two")
+        assert run_forked(lambda: file.readline().encode() + raw.read(3), LIMITS) == b"two\ntwo"
         assert file.readline() == "two\n"
         assert raw.read(3) == b"two"
-
-
-def test_files_stay_as_they_are(tmp_path: Path) -> None:
-    existing, other = tmp_path / "existing.csv", tmp_path / "new.txt"
-    existing.write_text("a,b\n")
-    guarded = run_forked(lambda: bytes([allow_writing_only_in()]), LIMITS) == b"\1"
-
-    def job() -> list[object]:
-        found: list[object] = []
-        with existing.open("a") as file:
-            file.write("1,2\n")
-            file.seek(0)
-        with open(existing, "r+") as file:  # noqa: PTH123
-            found.append(file.read())
-            file.write("more")
-        with other.open("wb") as file:
-            file.write(b"12")
-        with open(other, "x") as file:  # noqa: PTH123
-            file.write("12")
-        torch.save({"x": torch.zeros(3)}, tmp_path / "checkpoint.pt")
-        np.save(tmp_path / "array.npy", np.zeros(3))
-        existing.rename(other)
-        existing.unlink()
-        (tmp_path / "a" / "b").mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(tmp_path)
-        with pytest.raises(DryRunError) as error:
-            os.open(existing, os.O_RDWR)
-        found.append("changes nothing outside" in str(error.value))
-        # Compiled code opens files itself: Linux refuses.
-        native = os.fsencode(tmp_path / "native")
-        found.append(ctypes.CDLL(None).open(native, os.O_CREAT | os.O_RDWR) if guarded else -1)
-        return found
-
-    result, noted = sandboxed(job)
-    assert result == ["a,b\n", True, -1]
-    assert existing.read_text() == "a,b\n"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["existing.csv"]
-    assert any("checkpoint.pt was not written" in text for text in noted)
-
-
-def test_written_log_of_the_parent_gets_nothing(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w", buffering=1) as log:
-        log.write("before\n")
-        sandboxed(lambda: log.write("during\n"))
-        log.write("after\n")
-    assert (tmp_path / "log").read_text() == "before\nafter\n"
-
-
-def test_temporary_files_work_and_go() -> None:
-    import tempfile
-
-    def job() -> str:
-        with tempfile.NamedTemporaryFile("w+") as file:
-            file.write("x")
-        return tempfile.mkdtemp()
-
-    folder, _ = sandboxed(job)
-    assert isinstance(folder, str)
-    assert not Path(folder).exists()
-
-
-def test_no_network_no_processes() -> None:
-    server = socket.create_server(("127.0.0.1", 0))
-    address = server.getsockname()
-    ours, theirs = socket.socketpair()
-
-    def job() -> list[str]:
-        found = []
-        for attempt in (
-            lambda: socket.create_connection(address, 2),
-            lambda: subprocess.run(["true"], check=True),
-            os.fork,
-        ):
-            try:
-                attempt()
-            except (DryRunError, OSError) as error:  # noqa: PERF203
-                found.append(type(error).__name__)
-        found.append(str(os.system("true")))
-        try:
-            theirs.sendall(b"to the parent")
-        except OSError as error:
-            found.append(type(error).__name__)
-        return found
-
-    with server, ours, theirs:
-        result, _ = sandboxed(job)
-        ours.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            ours.recv(10)
-    assert result == ["ConnectionRefusedError", "DryRunError", "DryRunError", "0", "OSError"]
 
 
 @pytest.mark.parametrize(
@@ -215,15 +114,107 @@ def test_memory_of_the_parent_does_not_count_and_is_not_copied() -> None:
     assert before - min(lowest) < 500 << 20
 
 
-def test_interrupt_is_passed_on_when_the_child_is_gone() -> None:
+def test_parents_memory_that_is_changed_counts() -> None:
+    data = np.zeros(400 << 20, np.uint8)
+    data += 1
+
     def job() -> bytes:
-        time.sleep(60)
+        while True:
+            np.add(data, 1, out=data)
+
+    with pytest.raises(DryRunError, match=r"took more than 0\.2 GiB"):
+        run_forked(job, Limits(timeout_s=30, memory_bytes=200 << 20))
+    assert data[0] == 1
+
+
+def test_memory_that_nobody_has() -> None:
+    def job() -> bytes:
+        raise MemoryError
+
+    with pytest.raises(DryRunError, match="more memory of this machine than there is"):
+        run_forked(job, LIMITS)
+
+
+def test_of_much_output_the_end_is_kept() -> None:
+    def job() -> bytes:
+        for number in range(200_000):
+            print(f"{number:100}")
+        os.write(2, b"the end")
+        return f"{os.fstat(1).st_size} {printed(20)}".encode()
+
+    size, _, end = run_forked(job, LIMITS).decode().partition(" ")
+    assert int(size) < 8 << 20
+    assert end.endswith("199999\nthe end")
+
+
+def test_loggers_of_before_write_nowhere_else(capfd: pytest.CaptureFixture[str]) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    record = logging.makeLogRecord({"msg": "from the child"})
+
+    def job() -> bytes:
+        handler.handle(record)
+        os.write(2, b"and this")
         return b""
 
+    run_forked(job, LIMITS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_interrupt_while_the_child_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork = os.fork
+    made: list[int] = []
+
+    def interrupted() -> int:
+        pid = fork()
+        if pid:
+            made.append(pid)
+            os.kill(os.getpid(), signal.SIGINT)
+        return pid
+
+    monkeypatch.setattr(os, "fork", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_forked(sleep, LIMITS)
+    assert not psutil.pid_exists(made[0])
+
+
+def test_from_another_thread() -> None:
+    found: list[bytes] = []
+    thread = threading.Thread(target=lambda: found.append(run_forked(lambda: b"x", LIMITS)))
+    thread.start()
+    thread.join()
+    assert found == [b"x"]
+
+
+def test_child_dies_with_its_parent() -> None:
+    code = """
+import os, time
+from jupyter_vram.dry_run.forked import printed, run_forked
+from jupyter_vram.dry_run.process import Limits
+import threading
+def job():
+    time.sleep(60)
+def tell():
+    import psutil
+    while not (children := psutil.Process().children()):
+        pass
+    time.sleep(0.1)
+    print(children[0].pid, flush=True)
+    os._exit(0)
+threading.Thread(target=tell).start()
+run_forked(job, Limits(timeout_s=60))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    pid = int(result.stdout)
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie")
+
+
+def test_interrupt_is_passed_on_when_the_child_is_gone() -> None:
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        run_forked(job, LIMITS)
+        run_forked(sleep, LIMITS)
     timer.join()
 
 
