@@ -137,6 +137,14 @@ def speed(folder: Path, arguments: argparse.Namespace) -> Measured:
     ], times
 
 
+def tables(folder: Path, arguments: argparse.Namespace) -> Measured:
+    """BERT-base, ResNet-50 and ViT-B/16 by batch, and BERT by batch and length: predicted peaks."""
+    from benchmarks import estimate_tables
+
+    del folder
+    return estimate_tables.measure(quick=arguments.quick)
+
+
 def _environment() -> dict[str, str]:
     import os
 
@@ -146,7 +154,7 @@ def _environment() -> dict[str, str]:
 COMMAND = Command(
     "estimate",
     "Measures the dry run: its peaks against real ones, and its time.",
-    {part.__name__: part for part in (accuracy, speed)},
+    {part.__name__: part for part in (accuracy, speed, tables)},
 )
 
 if __name__ == "__main__":

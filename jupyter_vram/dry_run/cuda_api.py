@@ -37,6 +37,14 @@ class DeviceProperties:
         self.gcnArchName = ""
 
 
+class _NoGraph:
+    """A class, since annotations name it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+        raise DryRunError(NO_GRAPHS)
+
+
 class _Nothing:
     """A stream, or an event, of which nothing happens."""
 
@@ -103,7 +111,7 @@ def install(gpu: Gpu, watch: Watch) -> None:
     for name in ("Stream", "Event", "ExternalStream", "stream", "StreamContext", "device"):
         setattr(cuda, name, _Nothing)
     for name in ("CUDAGraph", "graph", "make_graphed_callables"):
-        setattr(cuda, name, _refusing(NO_GRAPHS))
+        setattr(cuda, name, _NoGraph)
     cuda.amp.common.amp_definitely_not_available = _returning(False)
     _tell_memory(cuda, gpu, watch)
     _stand_in_generator()
@@ -173,13 +181,6 @@ def _returning(value: Any) -> Callable[..., Any]:
         return value
 
     return answer
-
-
-def _refusing(why: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
-        raise DryRunError(why)
-
-    return refuse
 
 
 def _name(device: Any) -> str:

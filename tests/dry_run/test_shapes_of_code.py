@@ -236,6 +236,16 @@ def test_what_the_gpu_is_asked() -> None:
     ran(step)
 
 
+def test_graphs_are_refused_and_annotated() -> None:
+    def step() -> None:
+        assert (torch.cuda.CUDAGraph | None) is not None
+        torch.cuda.CUDAGraph()
+
+    outcome = rehearsed(step)
+    assert outcome.failure is not None
+    assert "captures a CUDA graph" in outcome.failure.message
+
+
 def test_devices_without_an_index() -> None:
     def step() -> None:
         assert torch.tensor([1.0], device="cuda").device == torch.device("cuda", 0)
