@@ -14,29 +14,29 @@ from typing import Any
 
 import torch
 
+from jupyter_vram.dry_run.copies import Copies
 from jupyter_vram.dry_run.labels import native_device
-from jupyter_vram.dry_run.overlay import Overlay
 
 
-def install(overlay: Overlay) -> None:
+def install(copies: Copies) -> None:
     """For good."""
-    checkpoints = _Checkpoints(overlay)
+    checkpoints = _Checkpoints(copies)
     api: Any = torch
     api.save, api.load = checkpoints.save, checkpoints.load
     tensors: Any = sys.modules.get("safetensors.torch")
     if tensors is not None:
-        tensors.serialize_file = lambda _, name, *__, **___: _touch(overlay, name)
+        tensors.serialize_file = lambda _, name, *__, **___: _touch(copies, name)
 
 
-def _touch(overlay: Overlay, path: Any) -> str:
-    name = overlay.writable(path, emptied=True)
+def _touch(copies: Copies, path: Any) -> str:
+    name = copies.writable(path, emptied=True)
     Path(name).touch()
     return name
 
 
 class _Checkpoints:
-    def __init__(self, overlay: Overlay) -> None:
-        self._overlay = overlay
+    def __init__(self, copies: Copies) -> None:
+        self._copies = copies
         self._saved: dict[str, bytes] = {}
         """Copy's path → a pickle of this process's."""
         self._save, self._load = torch.save, torch.load
@@ -48,13 +48,13 @@ class _Checkpoints:
             return
         file = io.BytesIO()
         _Pickler(file).dump(obj)
-        self._saved[_touch(self._overlay, os.fspath(f))] = file.getvalue()
+        self._saved[_touch(self._copies, os.fspath(f))] = file.getvalue()
 
     def load(self, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`torch.load`, of what was remembered too."""
         found = None
         if not hasattr(f, "read"):
-            found = self._saved.get(str(self._overlay.readable(os.fspath(f))))
+            found = self._saved.get(str(self._copies.readable(os.fspath(f))))
         if found is None:
             return self._load(f, map_location, *args, **kwargs)
         with torch.no_grad():

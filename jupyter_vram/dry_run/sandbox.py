@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from jupyter_vram.dry_run import checkpoints
+from jupyter_vram.dry_run.copies import Copies
 from jupyter_vram.dry_run.landlock import allow_writing_only_in
 from jupyter_vram.dry_run.overlay import WRITES, Overlay
 from jupyter_vram.dry_run.refusals import (
@@ -84,15 +85,15 @@ def enter_sandbox(folder: Path | None = None) -> None:
     folder = folder.resolve()
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
-    overlay = Overlay(folder, _note_change)
-    overlay.install()
-    checkpoints.install(overlay)
+    copies = Copies(folder, _note_change)
+    Overlay(copies).install()
+    checkpoints.install(copies)
     run: Any = subprocess
     run.Popen.__init__ = _no_process
     os.system = _no_command
     builtins.input = getpass.getpass = _nobody
     _quiet_shell()
-    sys.addaudithook(_Audit(overlay))
+    sys.addaudithook(_Audit(copies))
     if sys.platform == "linux":
         devices = [path for name in _DEVICES for path in Path("/dev").glob(name)]
         allow_writing_only_in(folder, *devices)
@@ -101,8 +102,8 @@ def enter_sandbox(folder: Path | None = None) -> None:
 class _Audit:
     """Refuses what would change something outside."""
 
-    def __init__(self, overlay: Overlay) -> None:
-        self._is_free = overlay.is_free
+    def __init__(self, copies: Copies) -> None:
+        self._is_free = copies.is_free
 
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":

@@ -75,6 +75,7 @@ def test_what_is_written_can_be_read_again(data: Path) -> None:
         np.save(data / "array.npy", np.ones(3))
         return [
             json.loads(new.read_text()),
+            old.read_text(),
             (data / "runs" / "1.txt").read_text(),
             np.load(data / "array.npy").tolist(),
             sorted(path.name for path in data.iterdir()),
@@ -84,7 +85,7 @@ def test_what_is_written_can_be_read_again(data: Path) -> None:
 
     result, noted = sandboxed(job)
     files = ["array.npy", "new.json", "old.csv", "runs"]
-    assert result == [[1], "12", [1, 1, 1], files, 3, True]
+    assert result == [[1], "a,b\n1,2\n", "12", [1, 1, 1], files, 3, True]
     assert any("new.json was not written" in text for text in noted)
 
 
@@ -103,6 +104,11 @@ def test_folders_and_files_come_and_go(data: Path) -> None:
         shutil.move(folder / "copy.csv", data / "moved.csv")
         found: list[object] = [(folder / "final.txt").read_text(), sorted(os.listdir(folder))]  # noqa: PTH208
         found.append((data / "moved.csv").read_text())
+        with tempfile.NamedTemporaryFile(dir=data) as temporary:
+            temporary.write(b"x")
+        with os.scandir(data) as entries:
+            found.append(sorted(entry.name for entry in entries if entry.is_file()))
+        found.append([str(path.relative_to(data)) for path in data.glob("a/**/*.txt")])
         os.symlink("final.txt", folder / "latest")  # noqa: PTH211
         found.append((folder / "latest").read_text())
         shutil.rmtree(data / "a")
@@ -119,7 +125,10 @@ def test_folders_and_files_come_and_go(data: Path) -> None:
         return [*found, (data / "old.csv").read_text()]
 
     result, _ = sandboxed(job)
-    assert result == ["x", ["final.txt"], "a,b\n", "x", False, False, "y"]
+    assert result == [
+        *("x", ["final.txt"], "a,b\n", ["moved.csv", "old.csv"], ["a/b/final.txt"]),
+        *("x", False, False, "y"),
+    ]
 
 
 def test_what_was_there_stays(data: Path) -> None:
