@@ -49,32 +49,29 @@ def install(labels: Labels) -> dict[Any, Any]:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
+        out: torch.Tensor
         if labels.device(query).type != "cuda":
             # aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, use_flash_attention_cpp
             masked = attn_mask is not None and attn_mask.requires_grad
             if dropout_p == 0 and query.dim() == 4 and query.is_floating_point() and not masked:
-                return _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
+                out = _aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
                     query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
                 )[0]
-            return _aten._scaled_dot_product_attention_math(  # noqa: SLF001
-                query,
-                key,
-                value,
-                attn_mask,
-                dropout_p,
-                is_causal,
-                None,
-                scale=scale,
-                enable_gqa=enable_gqa,
+                return out
+            form = {"scale": scale, "enable_gqa": enable_gqa}
+            out = _aten._scaled_dot_product_attention_math(  # noqa: SLF001
+                query, key, value, attn_mask, dropout_p, is_causal, None, **form
             )[0]
+            return out
         if enable_gqa and query.shape[-3] != key.shape[-3]:
             groups = query.shape[-3] // key.shape[-3]
             key = key.repeat_interleave(groups, -3)
             value = value.repeat_interleave(groups, -3)
         if attn_mask is None and query.dtype in _FLASH_TYPES:
-            return _aten._scaled_dot_product_flash_attention(  # type: ignore[no-any-return]  # noqa: SLF001
+            out = _aten._scaled_dot_product_flash_attention(  # noqa: SLF001
                 query, key, value, dropout_p, is_causal, False, scale=scale
             )[0]
+            return out
         if attn_mask is not None:
             if attn_mask.dtype == torch.bool:
                 bias = torch.zeros(attn_mask.shape, dtype=query.dtype, device=query.device)
@@ -82,16 +79,11 @@ def install(labels: Labels) -> dict[Any, Any]:
             attn_mask = attn_mask.expand(
                 query.shape[0], query.shape[1], query.shape[2], key.shape[2]
             )
-        return _aten._scaled_dot_product_efficient_attention(  # type: ignore[no-any-return]  # noqa: SLF001
-            query,
-            key,
-            value,
-            attn_mask,
-            torch.is_grad_enabled(),
-            dropout_p,
-            is_causal,
-            scale=scale,
+        keeps = torch.is_grad_enabled()
+        out = _aten._scaled_dot_product_efficient_attention(  # noqa: SLF001
+            query, key, value, attn_mask, keeps, dropout_p, is_causal, scale=scale
         )[0]
+        return out
 
     def activation_backward(grad: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
         # One kernel on the CPU and on CUDA; a formula of several operations elsewhere.
