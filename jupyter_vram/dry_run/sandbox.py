@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import getpass
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,7 @@ def enter_sandbox(folder: Path | None = None) -> None:
         hub.HF_HUB_OFFLINE = True
     if folder is None:
         folder = scratch_folder(os.getpid())
+        shutil.rmtree(folder, ignore_errors=True)  # of one whose parent was killed
         folder.mkdir(mode=0o700)
     folder = folder.resolve()
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)

@@ -21,7 +21,7 @@ import torch
 from jupyter_vram.dry_run.forked import run_forked
 from jupyter_vram.dry_run.landlock import allow_writing_only_in
 from jupyter_vram.dry_run.process import Limits
-from jupyter_vram.dry_run.sandbox import enter_sandbox, notes
+from jupyter_vram.dry_run.sandbox import enter_sandbox, notes, scratch_folder
 from jupyter_vram.errors import DryRunError
 from support.children import emulated
 
@@ -283,3 +283,14 @@ def test_temporary_files_go_with_the_child() -> None:
     folder, _ = sandboxed(tempfile.mkdtemp)
     assert isinstance(folder, str)
     assert not Path(folder).exists()
+
+
+def test_folder_of_a_child_whose_parent_was_killed() -> None:
+    def job() -> bytes:
+        left = scratch_folder(os.getpid())
+        left.mkdir()
+        (left / "old").touch()
+        enter_sandbox()
+        return str(os.listdir(left)).encode()  # noqa: PTH208
+
+    assert run_forked(job, LIMITS) == b"[]"
