@@ -6,6 +6,7 @@ for good.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,9 @@ def install(labels: Labels, home: torch.device | None) -> None:
     _library.append(library)
     cache = _Cache()
     for device_type, key, lists in (("cuda", "AutocastCUDA", CUDA), ("cpu", "AutocastCPU", CPU)):
-        _Kernels(labels, device_type, key, cache).register(library, lists)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns that its own kernels are replaced
+            _Kernels(labels, device_type, key, cache).register(library, lists)
         # It stays excluded for as long as autocast is off.
         _C._dispatch_tls_set_dispatch_key_included(key, True)  # noqa: SLF001
     if home is not None:

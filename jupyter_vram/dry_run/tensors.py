@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.utils._device
 
 from jupyter_vram.dry_run.host_values import HostValues
 from jupyter_vram.dry_run.labels import META, Labels, native_device
