@@ -57,7 +57,9 @@ def test_the_startup_file_leaves_no_trace_but_its_own(kernels: Kernels) -> None:
     for same in ("names", "doc", "count", "inputs", "outputs", "registry", "user_magics"):
         assert loaded[same] == without[same]
     assert set(loaded["threads"]) - set(without["threads"]) == {THREAD_NAME}
-    assert set(loaded["magics"]["line"]) - set(without["magics"]["line"]) == {"vram"}
+    assert set(loaded["magics"]["line"]) - set(without["magics"]["line"]) == {
+        *("vram", "vram_estimate")
+    }
     assert loaded["extensions"] == sorted([*without["extensions"], "jupyter_vram"])
 
 
