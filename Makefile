@@ -64,11 +64,12 @@ typecheck: $(VENV)/.test
 test-js: $(VENV)/.test
 	npm test --silent
 
-# The browser tests have one process: Playwright's loop and pytest-jupyter's don't mix.
+# The browser tests have a process of their own, since Playwright's loop and pytest-jupyter's don't mix;
+# and so have those of the benchmarks, which ask NVML while nobody else does.
 test-py: $(VENV)/.test
 ifeq ($(PYTEST_ARGS),)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/ui
-	$(BIN)/python -m pytest tests/ui
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/ui --ignore tests/benchmarks
+	$(BIN)/python -m pytest tests/benchmarks tests/ui
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
