@@ -53,6 +53,7 @@ def install(
         scratch=scratch.TABLE,
         unknown=values.unknown,
     )
+    values.known = mode.known.of
     for storage, device in arrived:
         watch.add(storage, mode.place(torch.device(device)))
     Swaps(labels, watch, home).swap_all()

@@ -23,8 +23,14 @@ _aten = torch.ops.aten
 class HostValues:
     """Answers with stated assumptions. `where` names the user's line that asks."""
 
-    def __init__(self, where: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        where: Callable[[], str],
+        known: Callable[[torch.Tensor], torch.Tensor | None] = lambda _: None,
+    ) -> None:
+        """`known`: the values of a tensor, where they are known after all."""
         self._where = where
+        self.known = known
         self._asked: Counter[str] = Counter()
         self.assumptions: dict[Assumption, None] = {}
 
@@ -59,6 +65,9 @@ class HostValues:
         def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if native_device(tensor).type != "meta":
                 return native(tensor, *args, **kwargs)
+            known = self.known(tensor)
+            if known is not None:
+                return native(known, *args, **kwargs)
             value = answer(tensor)
             if decides:
                 self._decide(f"{name.strip('_')}() of a tensor", value)

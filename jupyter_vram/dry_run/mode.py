@@ -16,6 +16,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jupyter_vram.dry_run.known import KnownValues
 from jupyter_vram.dry_run.labels import CPU, META, Labels, native_device
 from jupyter_vram.dry_run.outputs import Outputs
 from jupyter_vram.dry_run.schema import Kind, kind_of
@@ -88,6 +89,7 @@ class DryRunMode(TorchDispatchMode):
         self.labels = labels
         self.watch = watch
         self.home = home
+        self.known = KnownValues()
         self.operations = 0
         self._overrides = overrides or {}
         self._scratch = scratch or {}
@@ -143,7 +145,13 @@ class DryRunMode(TorchDispatchMode):
                 return func.decompose(*args, **options)
         device = explicit or self._common_device(func, tensors)
         self._latest = device
-        return self._run_meta(func, traits, args, options, tensors, device)
+        given = dict(options)
+        result = self._run_meta(func, traits, args, options, tensors, device)
+        if traits.kind in (Kind.NEW, Kind.VIEW):
+            self.known.follow(func, args, given, tensors, result)
+        else:
+            self.known.written(tensors)
+        return result
 
     # --- where -----------------------------------------------------------------------------------
 
@@ -228,6 +236,8 @@ class DryRunMode(TorchDispatchMode):
         if "generator" in options:  # that of a real device
             shape_only["generator"] = None
         shape = self._kernel(func, args, shape_only)
+        if isinstance(shape, torch.Tensor) and not shape.numel():
+            return func(*args, **options)  # a checkpoint that is read begins with such
         if (
             not isinstance(shape, torch.Tensor)
             or shape.dtype.is_floating_point

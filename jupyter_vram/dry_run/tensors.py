@@ -41,6 +41,7 @@ def install(labels: Labels, mode: DryRunMode, values: HostValues) -> None:
     tensor.requires_grad_ = _requirer(labels, mode)
     values.install()
     _index_devices()
+    _tell_storages_apart()
     _patch_parameter(labels, mode)
 
 
@@ -76,6 +77,18 @@ def _index_devices() -> None:
         native_init(self, _indexed(device))
 
     context.__init__ = init
+
+
+def _tell_storages_apart() -> None:
+    """Libraries find tied weights by where their memory begins: for meta tensors all at 0."""
+    storage: Any = torch.UntypedStorage
+    native = storage.data_ptr
+
+    def data_ptr(self: Any) -> int:
+        address: int = self._cdata if self.device.type == "meta" else native(self)
+        return address
+
+    storage.data_ptr = data_ptr
 
 
 def _index_of(labels: Labels) -> Callable[[torch.Tensor], int]:

@@ -14,6 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils import data
 from torch.utils.checkpoint import checkpoint
 
+import jupyter_vram
 from jupyter_vram.dry_run.outcome import Outcome
 from jupyter_vram.report import Report
 from support.children import rehearsed
@@ -386,3 +387,87 @@ def test_graph_of_an_earlier_cell() -> None:
     outcome = rehearsed(step)
     assert outcome.failure is None or outcome.failure.line is not None
     assert net.weight.grad is None
+
+
+@pytest.fixture(scope="module")
+def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A small model of transformers', saved."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("model")
+    config = transformers.GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=500, n_positions=64)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
+def test_text_is_generated_to_its_largest_length(checkpoint_folder: Any) -> None:
+    transformers: Any = pytest.importorskip("transformers")
+
+    def step() -> None:
+        model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint_folder)
+        model = model.to("cuda").eval()
+        prompt = torch.randint(0, 500, (2, 8), device="cuda")
+        for sampled in (False, True):
+            text = model.generate(
+                prompt, max_new_tokens=8, do_sample=sampled, eos_token_id=3, pad_token_id=0
+            )
+            assert text.shape == (2, 16)
+
+    ran(step)
+
+
+def test_a_loop_as_of_transformers_with_checkpoints(checkpoint_folder: Any) -> None:
+    transformers: Any = pytest.importorskip("transformers")
+    rows: Any = [{"input_ids": torch.randint(0, 500, (32,))} for _ in range(40)]
+
+    def train() -> None:
+        model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint_folder)
+        model.to("cuda").train()
+        model.gradient_checkpointing_enable()
+        optimizer = torch.optim.AdamW(model.parameters())
+        schedule = transformers.get_linear_schedule_with_warmup(optimizer, 2, 20)
+        total: Any = 0
+        for batch in data.DataLoader(rows, batch_size=4, shuffle=True):
+            tokens = {name: value.to("cuda") for name, value in batch.items()}
+            loss = model(**tokens, labels=tokens["input_ids"]).loss
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            total += loss.detach().float()
+        print(total.item())
+        model.save_pretrained(checkpoint_folder / "trained")
+        torch.save(model.state_dict(), checkpoint_folder / "state.pt")
+        model.load_state_dict(torch.load(checkpoint_folder / "state.pt"))
+
+    before = sorted(checkpoint_folder.iterdir())
+    report = jupyter_vram.estimate(train)  # with its sandbox
+    assert report.estimate is not None
+    assert "10 batches" in "".join(one.text for one in report.estimate.assumptions)
+    assert sorted(checkpoint_folder.iterdir()) == before
+
+
+def test_checkpoint_of_before_is_read(tmp_path: Any) -> None:
+    torch.save(Net().state_dict(), tmp_path / "net.pt")
+
+    def step() -> None:
+        net = Net()
+        net.load_state_dict(torch.load(tmp_path / "net.pt"))
+        net.cuda()
+
+    ran(step)
+
+
+def test_values_that_follow_from_the_hosts_are_known() -> None:
+    def step() -> None:
+        done = torch.full((3,), False, device="cuda")
+        unknown = torch.randn(3, device="cuda") > 0
+        open_ = torch.ones(3, dtype=torch.long, device="cuda")
+        assert open_.max() == 1
+        assert (open_ & ~(done | unknown | torch.full((3,), True, device="cuda"))).max() == 0
+        open_[0] = 5
+        assert not bool(
+            open_.max() == 1
+        )  # written to: not known any more, and nothing is assumed true
+        assert torch.arange(4, device="cuda")[1:].tolist() == [1, 2, 3]
+
+    ran(step)
